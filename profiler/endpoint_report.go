@@ -1,0 +1,193 @@
+package profiler
+
+import (
+	"crypto/tls"
+	"time"
+)
+
+// report adds up the stripes of one role; ok is false if it never had a connection.
+func (t *target) report(role Role) (e EndpointReport, ok bool) {
+	e = EndpointReport{Endpoint: t.endpoint, Role: role.String(), dist: make(map[Measure]*[numOutcomes]*Distribution)}
+	var phases, present [NumPhases]int64
+	var versions [5]int64
+	for i := range t.series[role] {
+		s := t.series[role][i].Load()
+		if s == nil {
+			continue
+		}
+		ok = true
+		for m := range s.durations {
+			for o := range s.durations[m] {
+				if h := s.durations[m][o].Load(); h != nil {
+					h.addTo(e.distribution(Measure(m), Outcome(o)))
+				}
+			}
+		}
+		e.Created += s.created.Load()
+		for p := range Phases {
+			if n := s.failed[p].Load(); n > 0 {
+				e.Failed += n
+				count(&e.FailedIn, p.String(), n)
+			}
+			phases[p] += s.phases[p].Load()
+			present[p] += s.present[p].Load()
+		}
+		for r := range s.closed {
+			if n := s.closed[r].Load(); n > 0 {
+				e.Closed += n
+				count(&e.ClosedBy, CloseReason(r).String(), n)
+			}
+		}
+		e.ByCaller += s.caller.Load()
+		e.TLS.Handshakes += s.tls.Load()
+		e.TLS.Resumed += s.resumed.Load()
+		e.TLS.Refused += s.offered.Load()
+		e.TLS.HelloRetry += s.retried.Load()
+		e.TLS.Inside += s.tlsInside.Load()
+		for v := range versions {
+			versions[v] += s.versions[v].Load()
+		}
+		e.AuthTurns += s.authTurns.Load()
+		e.AuthWait += time.Duration(s.authWait.Load())
+		e.Excluded += s.excluded.Load()
+		e.Stale += s.stale.Load()
+	}
+	if !ok {
+		return e, false
+	}
+	e.Live = e.Created - e.Closed
+	for v, n := range versions {
+		if n > 0 {
+			name := "other"
+			if v < 4 {
+				name = tls.VersionName(uint16(0x0301 + v))
+			}
+			count(&e.TLS.Versions, name, n)
+		}
+	}
+	for p := range Phases {
+		if present[p] > 0 {
+			e.Breakdown = append(e.Breakdown, PhaseShare{Phase: p.String(), Count: present[p], Sum: time.Duration(phases[p])})
+		}
+	}
+	return e, true
+}
+
+func (e *EndpointReport) distribution(m Measure, o Outcome) *Distribution {
+	if e.dist[m] == nil {
+		e.dist[m] = new([numOutcomes]*Distribution)
+	}
+	if e.dist[m][o] == nil {
+		e.dist[m][o] = new(Distribution)
+	}
+	return e.dist[m][o]
+}
+
+func count(m *map[string]int64, k string, n int64) {
+	if *m == nil {
+		*m = make(map[string]int64)
+	}
+	(*m)[k] += n
+}
+
+// sub is what happened since b.
+func (e EndpointReport) sub(b *EndpointReport) EndpointReport {
+	r := e
+	r.Created -= b.Created
+	r.Failed -= b.Failed
+	r.Closed -= b.Closed
+	r.ByCaller -= b.ByCaller
+	r.AuthTurns -= b.AuthTurns
+	r.AuthWait -= b.AuthWait
+	r.Excluded -= b.Excluded
+	r.Stale -= b.Stale
+	r.TLS.Handshakes -= b.TLS.Handshakes
+	r.TLS.Resumed -= b.TLS.Resumed
+	r.TLS.Refused -= b.TLS.Refused
+	r.TLS.HelloRetry -= b.TLS.HelloRetry
+	r.TLS.Inside -= b.TLS.Inside
+	r.TLS.Versions = subCounts(e.TLS.Versions, b.TLS.Versions)
+	r.FailedIn = subCounts(e.FailedIn, b.FailedIn)
+	r.ClosedBy = subCounts(e.ClosedBy, b.ClosedBy)
+	r.Breakdown = nil
+	for _, s := range e.Breakdown {
+		for _, o := range b.Breakdown {
+			if o.Phase == s.Phase {
+				s.Count -= o.Count
+				s.Sum -= o.Sum
+			}
+		}
+		if s.Count > 0 {
+			r.Breakdown = append(r.Breakdown, s)
+		}
+	}
+	r.dist = make(map[Measure]*[numOutcomes]*Distribution)
+	for m, byOutcome := range e.dist {
+		for o, d := range byOutcome {
+			if d == nil {
+				continue
+			}
+			if d = d.Sub(b.Distribution(m, Outcome(o))); d.Count > 0 {
+				*r.distribution(m, Outcome(o)) = *d
+			}
+		}
+	}
+	return r
+}
+
+func subCounts(a, b map[string]int64) map[string]int64 {
+	var r map[string]int64
+	for k, n := range a {
+		if n -= b[k]; n != 0 {
+			count(&r, k, n)
+		}
+	}
+	return r
+}
+
+// summarise fills in what follows from the distributions and sums.
+func (e *EndpointReport) summarise() {
+	e.Measures = nil
+	for m := range NumMeasures {
+		for o := range numOutcomes {
+			d := e.Distribution(m, o)
+			if d == nil || d.Count == 0 {
+				continue
+			}
+			e.Measures = append(e.Measures, MeasureReport{
+				Measure: m.String(), Outcome: o.String(), Count: d.Count, Sum: d.Sum, Mean: d.Mean(), Min: d.Min, Max: d.Max,
+				P50: d.Quantile(0.50), P95: d.Quantile(0.95), P99: d.Quantile(0.99),
+			})
+		}
+	}
+	creates := e.Distribution(MeasureCreate, OK)
+	for i := range e.Breakdown {
+		s := &e.Breakdown[i]
+		if creates != nil && creates.Count > 0 {
+			s.Mean = s.Sum / time.Duration(creates.Count)
+		}
+		if creates != nil && creates.Sum > 0 {
+			s.Share = float64(s.Sum) / float64(creates.Sum)
+		}
+	}
+}
+
+// derive fills in what follows from other parts of the report.
+func (r *Report) derive() {
+	for i := range r.Endpoints {
+		r.Endpoints[i].summarise()
+	}
+	for i := range r.Endpoints {
+		e := &r.Endpoints[i]
+		e.Amortisation = nil
+		if e.Role != RolePool.String() {
+			continue
+		}
+		var monitor *EndpointReport
+		if e.System == "mongodb" {
+			monitor = r.Endpoint(e.Address, RoleMonitor)
+		}
+		e.Amortisation = amortise(e, monitor)
+	}
+	r.Findings = findings(r)
+}

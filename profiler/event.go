@@ -1,0 +1,79 @@
+package profiler
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+)
+
+// Kind says what an Event reports.
+type Kind uint8
+
+const (
+	// KindCreate reports a connection's making, once, at hand-over or failure.
+	KindCreate Kind = iota + 1
+	// KindFirstResponse reports an operation whose first response came. The caller's span is still open then.
+	KindFirstResponse
+	// KindOperation reports an operation at its end, its rows closed.
+	KindOperation
+	// KindClose reports a connection's end, once.
+	KindClose
+)
+
+var kindNames = [...]string{"invalid", "create", "first_response", "operation", "close"}
+
+// String is the kind's name.
+func (k Kind) String() string {
+	if int(k) < len(kindNames) {
+		return kindNames[k]
+	}
+	return "invalid"
+}
+
+// Event is one thing that happened, passed by value.
+type Event struct {
+	Kind Kind
+	// Conn is the connection it happened on, never nil. Conn.Create tells how it was made.
+	Conn *Conn
+	// Op is set for KindFirstResponse and KindOperation.
+	Op Operation
+	// Close is set for KindClose.
+	Close Close
+}
+
+// A Sink receives events. Record is called concurrently, on the goroutines of the host's own calls, so it must not block. ctx is the
+// operation's (for a create: that of the caller it ran for, context.Background if none); it is there for its values and may be
+// canceled already. A panic is recovered and counted (Report.SinkPanics). What an Event refers to is read-only.
+type Sink interface {
+	Record(ctx context.Context, e Event)
+}
+
+// classify maps an error to an outcome.
+func classify(err error) Outcome {
+	if err == nil {
+		return OK
+	}
+	if errors.Is(err, context.Canceled) {
+		return Canceled
+	}
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) {
+		return Timeout
+	}
+	if ne := net.Error(nil); errors.As(err, &ne) && ne.Timeout() {
+		return Timeout
+	}
+	return Failed
+}
+
+// classifyIn is classify for an error that came while ctx was in force: drivers return their own error for a query that ended because
+// its context did.
+func classifyIn(ctx context.Context, err error) Outcome {
+	o := classify(err)
+	if o == Failed && ctx != nil {
+		if cerr := ctx.Err(); cerr != nil {
+			return classify(cerr)
+		}
+	}
+	return o
+}

@@ -1,0 +1,118 @@
+package profiler
+
+import (
+	"fmt"
+	"time"
+)
+
+// Finding is a conclusion that a report draws from its numbers, with the evidence it rests on and what to do about it. Findings are few
+// and careful: what the numbers don't tell apart is not claimed.
+type Finding struct {
+	// ID is stable: "pool_churn", "create_failed", "hello_retry".
+	ID string `json:"id"`
+	// Severity is "info", "warning" or "critical".
+	Severity string `json:"severity"`
+	// Subject is the endpoint's address or the pool's name.
+	Subject  string `json:"subject"`
+	Title    string `json:"title"`
+	Evidence string `json:"evidence"`
+	Advice   string `json:"advice"`
+}
+
+func findings(r *Report) []Finding {
+	var fs []Finding
+	for i := range r.Endpoints {
+		e := &r.Endpoints[i]
+		if f, ok := churn(r, e); ok {
+			fs = append(fs, f)
+		}
+		if f, ok := helloRetry(e); ok {
+			fs = append(fs, f)
+		}
+		if f, ok := createFailed(r, e); ok {
+			fs = append(fs, f)
+		}
+	}
+	return fs
+}
+
+// churn: a pool that makes connections again and again. The advice follows the reason that the pool's own counters give; the wait for a
+// free connection is another matter and is not mentioned.
+func churn(r *Report, e *EndpointReport) (Finding, bool) {
+	first, reused := e.Queries()
+	queries := first + reused
+	const enough = 20 // queries, and connections closed, before a ratio means something
+	if e.Role != RolePool.String() || queries < enough || e.Closed < enough || float64(e.Created)/float64(queries) < 0.05 {
+		return Finding{}, false
+	}
+	create := e.Measure(MeasureCreate, OK)
+	if create == nil {
+		return Finding{}, false
+	}
+	f := Finding{
+		ID: "pool_churn", Severity: "warning", Subject: e.Address, Title: "connections are made again and again",
+		Evidence: fmt.Sprintf("%d connections for %d queries (%.2f dials per query), %s spent on making them, %s each",
+			e.Created, queries, float64(e.Created)/float64(queries), round(create.Sum), round(create.Mean)),
+		Advice: "find what closes them: closes by reason say " + countsText(e.ClosedBy),
+	}
+	for _, p := range r.Pools {
+		if p.Name != e.poolName() {
+			continue
+		}
+		if n := p.IdleLimitClosed; n > p.IdleTimeClosed+p.LifetimeClosed && n >= e.Closed/2 {
+			f.Evidence += fmt.Sprintf("; the pool closed %d because of its limit of idle connections, %d callers waited", n, p.WaitCount)
+			f.Advice = "set MaxIdleConns = MaxOpenConns (or raise it to the usual number in use, with ConnMaxIdleTime to shrink)"
+		} else if p.Opened > e.Created/2 && p.Opened >= enough {
+			f.Evidence += fmt.Sprintf("; %d pools were opened", p.Opened)
+			f.Advice = "build the client once and share it"
+		}
+	}
+	return f, true
+}
+
+// poolName is the name under which the adoption packages watch the pool.
+func (e *EndpointReport) poolName() string {
+	if e.Pool != "" {
+		return e.Pool
+	}
+	return e.Address
+}
+
+func helloRetry(e *EndpointReport) (Finding, bool) {
+	if e.TLS.HelloRetry == 0 || e.TLS.HelloRetry*2 < e.TLS.Handshakes {
+		return Finding{}, false
+	}
+	return Finding{
+		ID: "hello_retry", Severity: "warning", Subject: e.Address, Title: "TLS takes one round trip more than it needs",
+		Evidence: fmt.Sprintf("%d of %d handshakes had a HelloRetryRequest", e.TLS.HelloRetry, e.TLS.Handshakes),
+		Advice: "let the server accept X25519 (PostgreSQL 18: ssl_groups), or set the client's CurvePreferences to the group that " +
+			"the server chose",
+	}, true
+}
+
+func createFailed(r *Report, e *EndpointReport) (Finding, bool) {
+	if e.Failed == 0 {
+		return Finding{}, false
+	}
+	f := Finding{
+		ID: "create_failed", Severity: "critical", Subject: e.Address, Title: "connections could not be made",
+		Evidence: fmt.Sprintf("%d of %d creates failed, by phase: %s", e.Failed, e.Failed+e.Created, countsText(e.FailedIn)),
+	}
+	for i := len(r.Failures) - 1; i >= 0; i-- {
+		if l := r.Failures[i]; l.Endpoint == e.Endpoint && l.Role == e.Role {
+			f.Evidence += fmt.Sprintf("; the last one in %s: %s", l.Phase, l.Error)
+			f.Advice = l.Advice
+			break
+		}
+	}
+	return f, true
+}
+
+// round keeps three significant digits.
+func round(d time.Duration) time.Duration {
+	for unit := time.Duration(1); ; unit *= 10 {
+		if d < 1000*unit && d > -1000*unit {
+			return d.Round(unit)
+		}
+	}
+}

@@ -1,0 +1,130 @@
+package profiler
+
+import (
+	"sync"
+	"time"
+)
+
+// PoolStats is what a pool says of itself. Counters count from the pool's start.
+type PoolStats struct {
+	// MaxOpen is the largest number of connections, 0 for no limit; Open, InUse and Idle are those of now.
+	MaxOpen int `json:"max_open"`
+	Open    int `json:"open"`
+	InUse   int `json:"in_use"`
+	Idle    int `json:"idle"`
+	// WaitCount and WaitDuration count the callers that had to wait for a free connection, and their time. A caller for whom a
+	// connection was made at once did not wait in this sense.
+	WaitCount    int64         `json:"wait_count"`
+	WaitDuration time.Duration `json:"wait_ns"`
+	// The closes that the pool decided, by reason.
+	IdleLimitClosed int64 `json:"idle_limit_closed"`
+	IdleTimeClosed  int64 `json:"idle_time_closed"`
+	LifetimeClosed  int64 `json:"lifetime_closed"`
+}
+
+func (s PoolStats) add(o PoolStats) PoolStats {
+	s.WaitCount += o.WaitCount
+	s.WaitDuration += o.WaitDuration
+	s.IdleLimitClosed += o.IdleLimitClosed
+	s.IdleTimeClosed += o.IdleTimeClosed
+	s.LifetimeClosed += o.LifetimeClosed
+	return s
+}
+
+func (s PoolStats) sub(o PoolStats) PoolStats {
+	s.WaitCount -= o.WaitCount
+	s.WaitDuration -= o.WaitDuration
+	s.IdleLimitClosed -= o.IdleLimitClosed
+	s.IdleTimeClosed -= o.IdleTimeClosed
+	s.LifetimeClosed -= o.LifetimeClosed
+	return s
+}
+
+// pools are the watched ones, by name, and what those that are gone had counted.
+type pools struct {
+	mu     sync.Mutex
+	byName map[string]*watchedPool // mu
+}
+
+type watchedPool struct {
+	live   map[*func() PoolStats]struct{}
+	opened int64
+	gone   PoolStats
+}
+
+// maxPools bounds the names that WatchPool tells apart; what comes later is counted under "(other)".
+const maxPools = 300
+
+// WatchPool includes a pool in reports under name until stop is called. stats is called by Report, concurrently with everything else; it
+// must not block for long. Pools of one name are added up, those that are gone included, so that a pool made anew for every request
+// shows as what it is. stop may be called more than once; it must not be called from stats.
+func (p *Profiler) WatchPool(name string, stats func() PoolStats) (stop func()) {
+	if p == nil {
+		return func() {}
+	}
+	key := &stats
+	p.pools.mu.Lock()
+	w := p.pools.byName[name]
+	if w == nil {
+		if len(p.pools.byName) >= maxPools {
+			name = "(other)"
+			w = p.pools.byName[name]
+		}
+		if w == nil {
+			w = &watchedPool{live: make(map[*func() PoolStats]struct{})}
+			if p.pools.byName == nil {
+				p.pools.byName = make(map[string]*watchedPool)
+			}
+			p.pools.byName[name] = w
+		}
+	}
+	w.live[key] = struct{}{}
+	w.opened++
+	p.pools.mu.Unlock()
+	return sync.OnceFunc(func() {
+		last := stats()
+		p.pools.mu.Lock()
+		defer p.pools.mu.Unlock()
+		w.gone = w.gone.add(last)
+		delete(w.live, key)
+	})
+}
+
+// PoolReport is what the pools of one name have counted.
+type PoolReport struct {
+	Name string `json:"name"`
+	// Opened counts the pools that were ever watched under the name, Live those still open.
+	Opened int64 `json:"opened"`
+	Live   int   `json:"live"`
+	PoolStats
+}
+
+func (ps *pools) report() []PoolReport {
+	type entry struct {
+		r     PoolReport
+		stats []func() PoolStats
+	}
+	ps.mu.Lock()
+	entries := make([]entry, 0, len(ps.byName))
+	for name, w := range ps.byName {
+		e := entry{r: PoolReport{Name: name, Opened: w.opened, Live: len(w.live), PoolStats: w.gone}}
+		for f := range w.live {
+			e.stats = append(e.stats, *f)
+		}
+		entries = append(entries, e)
+	}
+	ps.mu.Unlock()
+	rs := make([]PoolReport, 0, len(entries))
+	for _, e := range entries {
+		for _, f := range e.stats { // outside our lock: a pool takes its own
+			s := f()
+			e.r.MaxOpen += s.MaxOpen
+			e.r.Open += s.Open
+			e.r.InUse += s.InUse
+			e.r.Idle += s.Idle
+			e.r.PoolStats = e.r.PoolStats.add(s)
+		}
+		rs = append(rs, e.r)
+	}
+	return rs
+}

@@ -1,0 +1,232 @@
+package profiler
+
+import (
+	"sort"
+	"time"
+)
+
+// Report is a snapshot of all that a Profiler counted. It is plain data, made for encoding/json (durations are in nanoseconds, under
+// names that end in _ns) and for WriteTo, which prints it for people. A series that was being recorded while the snapshot was taken may
+// be short of its last sample.
+type Report struct {
+	At        time.Time        `json:"at"`
+	Endpoints []EndpointReport `json:"endpoints"`
+	Pools     []PoolReport     `json:"pools,omitempty"`
+	// Failures are the last creates that failed, the oldest first: at most 32.
+	Failures []Failure `json:"failures,omitempty"`
+	Findings []Finding `json:"findings,omitempty"`
+	// Dropped counts what did not fit into a bound.
+	Dropped    Dropped `json:"dropped"`
+	SinkPanics int64   `json:"sink_panics"`
+}
+
+// Dropped counts what did not fit: connections of endpoints that share one entry, live connections that are not listed, and closes that
+// the sinks never saw.
+type Dropped struct {
+	Endpoints int64 `json:"endpoints"`
+	Conns     int64 `json:"conns"`
+	Closes    int64 `json:"closes"`
+}
+
+// EndpointReport is what the connections of one endpoint and role did.
+type EndpointReport struct {
+	Endpoint
+	Role string `json:"role"`
+	// Created counts the creates that ended well, Failed those that did not, Live those not closed yet.
+	Created int64 `json:"created"`
+	Failed  int64 `json:"failed"`
+	Live    int64 `json:"live"`
+	Closed  int64 `json:"closed"`
+	// ByCaller counts the creates, failed ones included, that ran under the context of a caller who waited for it.
+	ByCaller int64 `json:"by_caller"`
+	// FailedIn counts the failed creates by phase, ClosedBy the closes by reason.
+	FailedIn map[string]int64 `json:"failed_in,omitempty"`
+	ClosedBy map[string]int64 `json:"closed_by,omitempty"`
+	// Measures are the distributions, in the order of Measure and Outcome; those that never happened are left out.
+	Measures []MeasureReport `json:"measures"`
+	// Breakdown says where the creates that ended well spent their time: the parts' sums add up to the create's sum exactly.
+	Breakdown []PhaseShare `json:"breakdown,omitempty"`
+	TLS       TLSReport    `json:"tls"`
+	// AuthTurns and AuthWait are sums over all creates: request/response exchanges of the login, and the time spent waiting for them.
+	AuthTurns int64         `json:"auth_turns"`
+	AuthWait  time.Duration `json:"auth_wait_ns"`
+	// Excluded counts operations whose duration is no latency; Stale counts operations that met a dead connection and were repeated.
+	Excluded int64 `json:"excluded"`
+	Stale    int64 `json:"stale"`
+	// Amortisation is set where connections were created and used again.
+	Amortisation *Amortisation `json:"amortisation,omitempty"`
+
+	dist map[Measure]*[numOutcomes]*Distribution
+}
+
+// MeasureReport summarises one distribution.
+type MeasureReport struct {
+	Measure string        `json:"measure"`
+	Outcome string        `json:"outcome"`
+	Count   uint64        `json:"count"`
+	Sum     time.Duration `json:"sum_ns"`
+	Mean    time.Duration `json:"mean_ns"`
+	Min     time.Duration `json:"min_ns"`
+	P50     time.Duration `json:"p50_ns"`
+	P95     time.Duration `json:"p95_ns"`
+	P99     time.Duration `json:"p99_ns"`
+	Max     time.Duration `json:"max_ns"`
+}
+
+// PhaseShare is one phase's part of the creates that ended well.
+type PhaseShare struct {
+	Phase string `json:"phase"`
+	// Count is how many creates had the phase, Sum their time in it, Mean that sum spread over all creates.
+	Count int64         `json:"count"`
+	Sum   time.Duration `json:"sum_ns"`
+	Mean  time.Duration `json:"mean_ns"`
+	Share float64       `json:"share"`
+}
+
+// TLSReport counts handshakes.
+type TLSReport struct {
+	Handshakes int64 `json:"handshakes"`
+	Resumed    int64 `json:"resumed"`
+	// Refused counts those that offered a session that the server did not take.
+	Refused    int64 `json:"refused"`
+	HelloRetry int64 `json:"hello_retry"`
+	// Inside counts connections whose own dialer made the TLS, unseen.
+	Inside   int64            `json:"inside"`
+	Versions map[string]int64 `json:"versions,omitempty"`
+}
+
+// Failure describes a create that failed.
+type Failure struct {
+	Endpoint
+	Role     string        `json:"role"`
+	At       time.Time     `json:"at"`
+	Phase    string        `json:"phase"`
+	Outcome  string        `json:"outcome"`
+	Duration time.Duration `json:"duration_ns"`
+	Error    string        `json:"error"`
+	// Cause is what the wire saw first, where it says more than the driver's error.
+	Cause  string `json:"cause,omitempty"`
+	Advice string `json:"advice"`
+}
+
+// Report takes a snapshot. It asks the watched pools for their counters, so it must not be called from inside a pool's callback.
+func (p *Profiler) Report() Report {
+	r := Report{At: time.Now()}
+	if p == nil {
+		return r
+	}
+	p.Flush()
+	for _, t := range p.targets.all() {
+		for role := range numRoles {
+			if er, ok := t.report(role); ok {
+				r.Endpoints = append(r.Endpoints, er)
+			}
+		}
+	}
+	sort.SliceStable(r.Endpoints, func(i, j int) bool {
+		a, b := r.Endpoints[i], r.Endpoints[j]
+		if a.Endpoint != b.Endpoint {
+			return a.System+a.Address+a.Pool+a.Namespace < b.System+b.Address+b.Pool+b.Namespace
+		}
+		return a.Role > b.Role // pool before monitor
+	})
+	r.Pools = p.pools.report()
+	sort.Slice(r.Pools, func(i, j int) bool { return r.Pools[i].Name < r.Pools[j].Name })
+	for _, c := range p.failures.all() {
+		r.Failures = append(r.Failures, c.failure())
+	}
+	r.Dropped = Dropped{Endpoints: p.targets.dropped.Load(), Conns: p.live.dropped.Load(), Closes: p.lost.Load()}
+	r.SinkPanics = p.panics.Load()
+	r.derive()
+	return r
+}
+
+// Sub is what happened between the earlier report and r. Minima, maxima, Live and the pools' gauges stay those of r.
+func (r Report) Sub(earlier Report) Report {
+	type key struct {
+		e    Endpoint
+		role string
+	}
+	before := make(map[key]*EndpointReport)
+	for i := range earlier.Endpoints {
+		e := &earlier.Endpoints[i]
+		before[key{e.Endpoint, e.Role}] = e
+	}
+	out := r
+	out.Endpoints = nil
+	for _, e := range r.Endpoints {
+		if b := before[key{e.Endpoint, e.Role}]; b != nil {
+			e = e.sub(b)
+		}
+		out.Endpoints = append(out.Endpoints, e)
+	}
+	pools := make(map[string]PoolReport)
+	for _, p := range earlier.Pools {
+		pools[p.Name] = p
+	}
+	out.Pools = nil
+	for _, p := range r.Pools {
+		p.PoolStats = p.PoolStats.sub(pools[p.Name].PoolStats)
+		p.Opened -= pools[p.Name].Opened
+		out.Pools = append(out.Pools, p)
+	}
+	out.Failures = nil
+	for _, f := range r.Failures {
+		if f.At.After(earlier.At) {
+			out.Failures = append(out.Failures, f)
+		}
+	}
+	out.Dropped.Endpoints -= earlier.Dropped.Endpoints
+	out.Dropped.Conns -= earlier.Dropped.Conns
+	out.Dropped.Closes -= earlier.Dropped.Closes
+	out.SinkPanics -= earlier.SinkPanics
+	out.derive()
+	return out
+}
+
+// Endpoint finds the entry of one endpoint's address and role, nil if there is none. An empty address takes the first with the role.
+func (r Report) Endpoint(address string, role Role) *EndpointReport {
+	for i := range r.Endpoints {
+		if e := &r.Endpoints[i]; e.Role == role.String() && (address == "" || e.Address == address) {
+			return e
+		}
+	}
+	return nil
+}
+
+// Distribution is the distribution of one measure and outcome, nil if it never happened. It is nil in a Report that was read from JSON.
+func (e *EndpointReport) Distribution(m Measure, o Outcome) *Distribution {
+	if e == nil || e.dist[m] == nil {
+		return nil
+	}
+	return e.dist[m][o]
+}
+
+// Measure finds one summary, nil if it never happened.
+func (e *EndpointReport) Measure(m Measure, o Outcome) *MeasureReport {
+	if e == nil {
+		return nil
+	}
+	for i := range e.Measures {
+		if r := &e.Measures[i]; r.Measure == m.String() && r.Outcome == o.String() {
+			return r
+		}
+	}
+	return nil
+}
+
+// Queries counts the operations that ran: first and reused, of all outcomes.
+func (e *EndpointReport) Queries() (first, reused uint64) {
+	if e == nil {
+		return 0, 0
+	}
+	for _, r := range e.Measures {
+		switch r.Measure {
+		case MeasureFirstQuery.String():
+			first += r.Count
+		case MeasureReusedQuery.String():
+			reused += r.Count
+		}
+	}
+	return first, reused
+}

@@ -1,0 +1,164 @@
+package profiler
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Endpoint is what connections are counted by. It is comparable; keep its values few.
+type Endpoint struct {
+	// System is OpenTelemetry's db.system.name: "mysql", "mongodb", "postgresql".
+	System string `json:"system"`
+	// Address is host:port, or the path of a unix socket.
+	Address string `json:"address"`
+	// Namespace is the database, where the whole pool uses one.
+	Namespace string `json:"namespace,omitempty"`
+	// Pool names the pool, where a program has several to one address.
+	Pool string `json:"pool,omitempty"`
+}
+
+// stripes spreads the connections of one endpoint and role over several series, so that cores do not fight for cache lines.
+const stripes = 4
+
+// target holds the series of one endpoint: an array by role and stripe, each made at its first connection.
+type target struct {
+	endpoint Endpoint
+	series   [numRoles][stripes]atomic.Pointer[series]
+}
+
+func (t *target) get(r Role, id uint64) *series {
+	p := &t.series[r][id%stripes]
+	if s := p.Load(); s != nil {
+		return s
+	}
+	p.CompareAndSwap(nil, new(series))
+	return p.Load()
+}
+
+// series counts what the connections of one endpoint, role and stripe did. Everything in it is atomic.
+type series struct {
+	durations [NumMeasures][numOutcomes]atomic.Pointer[histogram]
+
+	created   atomic.Int64 // creates that ended well
+	failed    [NumPhases]atomic.Int64
+	partial   atomic.Int64 // creates without a total
+	closed    [numCloseReasons]atomic.Int64
+	caller    atomic.Int64            // creates that ran under a caller's context
+	phases    [NumPhases]atomic.Int64 // nanoseconds, over creates that ended well
+	present   [NumPhases]atomic.Int64 // creates that ended well and had the phase
+	tls       atomic.Int64            // handshakes completed
+	tlsInside atomic.Int64
+	resumed   atomic.Int64
+	retried   atomic.Int64 // HelloRetryRequest
+	offered   atomic.Int64 // resumption offered, not accepted
+	authTurns atomic.Int64
+	authWait  atomic.Int64
+	versions  [5]atomic.Int64 // TLS 1.0 … 1.3, other
+	excluded  atomic.Int64    // operations whose duration is not a latency
+	stale     atomic.Int64    // operations that met a dead connection and were repeated elsewhere
+}
+
+func (s *series) record(m Measure, o Outcome, d time.Duration) {
+	p := &s.durations[m][o]
+	h := p.Load()
+	if h == nil {
+		p.CompareAndSwap(nil, new(histogram))
+		h = p.Load()
+	}
+	h.record(d)
+}
+
+func (s *series) recordCreate(c *Create) {
+	if c.Outcome == OK && !c.TotalUnknown {
+		s.created.Add(1)
+		s.record(MeasureCreate, OK, c.Duration)
+		for p := range Phases {
+			if sp := c.Phases[p]; sp.Present {
+				s.phases[p].Add(int64(sp.Duration))
+				s.present[p].Add(1)
+			}
+		}
+	} else if c.Outcome == OK {
+		s.created.Add(1)
+		s.partial.Add(1)
+	} else {
+		s.failed[c.Failed].Add(1)
+		if !c.TotalUnknown {
+			s.record(MeasureCreate, c.Outcome, c.Duration)
+		}
+	}
+	for p := range Phases {
+		if sp := c.Phases[p]; sp.Present {
+			o := OK
+			if p == c.Failed {
+				o = c.Outcome
+			}
+			s.record(Measure(p), o, sp.Duration)
+		}
+	}
+	if c.Caller {
+		s.caller.Add(1)
+	}
+	if c.TLS.Inside {
+		s.tlsInside.Add(1)
+	}
+	if c.TLS.Done {
+		s.tls.Add(1)
+		v := int(c.TLS.Version) - 0x0301 // RFC 8446 §4.1.2: 0x0301 is TLS 1.0
+		if v < 0 || v > 3 {
+			v = 4
+		}
+		s.versions[v].Add(1)
+		switch {
+		case c.TLS.Resumed:
+			s.resumed.Add(1)
+		case c.TLS.ResumptionOffered:
+			s.offered.Add(1)
+		}
+		if c.TLS.HelloRetry {
+			s.retried.Add(1)
+		}
+	}
+	s.authTurns.Add(int64(c.Wire.AuthTurns))
+	s.authWait.Add(int64(c.Wire.AuthWait))
+}
+
+// targets finds a target by endpoint. At most max are kept; what comes later shares one whose Address is "(other)".
+type targets struct {
+	mu      sync.Mutex
+	byEnd   map[Endpoint]*target // mu
+	order   []*target            // mu
+	dropped atomic.Int64         // connections that went to "(other)"
+}
+
+func (ts *targets) get(e Endpoint, max int) *target {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	if t := ts.byEnd[e]; t != nil {
+		return t
+	}
+	if len(ts.order) >= max {
+		ts.dropped.Add(1)
+		e = Endpoint{System: e.System, Address: "(other)"}
+		if t := ts.byEnd[e]; t != nil {
+			return t
+		}
+		if len(ts.order) >= max+8 { // one "(other)" a system
+			return ts.order[len(ts.order)-1]
+		}
+	}
+	t := &target{endpoint: e}
+	if ts.byEnd == nil {
+		ts.byEnd = make(map[Endpoint]*target)
+	}
+	ts.byEnd[e] = t
+	ts.order = append(ts.order, t)
+	return t
+}
+
+func (ts *targets) all() []*target {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	return append([]*target(nil), ts.order...)
+}
