@@ -53,7 +53,12 @@ func (a *Amortisation) TLSShare(n int64) float64 {
 
 // below is the smallest n with TLSShare(n) < share; 0 if there is no TLS or no n.
 func (a *Amortisation) below(share float64) int64 {
-	if a.TLS <= 0 || a.Reused <= 0 {
+	switch {
+	case a.TLS <= 0:
+		return 0
+	case a.TLSShare(1) < share:
+		return 1
+	case a.Reused <= 0:
 		return 0
 	}
 	n := 1 + int64(math.Max(0, math.Floor((float64(a.TLS)/share-float64(a.Create+a.First))/float64(a.Reused))))

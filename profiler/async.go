@@ -40,6 +40,12 @@ func Async(s Sink, n int) (a *AsyncSink, stop func()) {
 	})
 }
 
+// deferred is an event that waits for its Sink.
+type deferred struct {
+	ctx context.Context
+	e   Event
+}
+
 func (a *AsyncSink) deliver(d deferred) {
 	defer func() {
 		if recover() != nil {

@@ -1,7 +1,6 @@
 package profiler
 
 import (
-	"context"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -12,27 +11,29 @@ import (
 //
 // Its life: NewConn (the create begins) → Cut, Update, Lost while it is being made → Ready or Fail → Begin for each operation,
 // CheckedOut and CheckedIn around use → Closed. All methods of a nil Conn do nothing. The methods for making may be called from any
-// goroutine; after Ready or Fail they do nothing. Begin, CheckedOut and CheckedIn need what every pool gives: one user at a time.
+// goroutine; after Ready or Fail they do nothing. Closed before either waits for it. Begin, CheckedOut and CheckedIn need what every pool gives: one user at a time.
 type Conn struct {
+	// The fields are ordered to pack: a live connection takes one block of 896 bytes, most of it the Create.
 	p        *Profiler
 	s        *series
+	endpoint *Endpoint // the series' own, but for those that share one
 	id       uint64
-	endpoint Endpoint
-	role     Role
-	use      use // what the pool's one user at a time keeps here
-
-	anchor  anchor
-	readyAt atomic.Int64 // Instant of hand-over, 0 before and for a failed create
+	started  Instant      // Create.Start; it never changes
+	readyAt  atomic.Int64 // Instant of hand-over, 0 before and for a failed create
+	use      use          // what the pool's one user at a time keeps here
 
 	mu       sync.Mutex
-	kind     string  // mu
-	create   *Create // mu until finished, then read-only
-	cursor   Instant // mu: up to here the create's time is charged
-	started  Instant // mu
-	watcher  Watcher // mu
-	finished bool    // mu
-	closed   bool    // mu
-	attached []any   // mu: key, value, key, value …
+	role     Role        // never changes
+	ending   bool        // mu: Ready or Fail was called
+	finished bool        // mu
+	closed   bool        // mu
+	byWire   bool        // mu
+	reason   CloseReason // mu: of a close that came before the create ended
+	cursor   Instant     // mu: up to here the create's time is charged
+	kind     string      // mu
+	watcher  Watcher     // mu
+	attached []any       // mu: key, value, key, value …
+	create   Create      // mu until finished, then read-only; Start never changes
 }
 
 // A Watcher saw the create on the wire. Settle is called once, before the create is finished, with the instant that ends it: the
@@ -49,14 +50,15 @@ func (p *Profiler) NewConn(e Endpoint, r Role) *Conn {
 	if r >= numRoles {
 		r = RoleUnattributed
 	}
-	now := Now()
 	id := p.ids.Add(1)
-	c := &Conn{
-		p: p, id: id, endpoint: e, role: r, started: now, cursor: now,
-		anchor: newAnchor(now),
-		s:      p.targets.get(e, p.maxEndpoints()).get(r, id),
+	t := p.targets.get(e, p.maxEndpoints())
+	c := &Conn{p: p, id: id, role: r, s: t.get(r, id), endpoint: &t.endpoint}
+	if t.endpoint != e {
+		c.endpoint = &e
 	}
-	c.create = &Create{Start: c.anchor.time(now)}
+	c.create.Start = time.Now()
+	c.started = InstantOf(c.create.Start)
+	c.cursor = c.started
 	p.live.add(c, p.maxConns())
 	return c
 }
@@ -77,12 +79,12 @@ func (c *Conn) ID() uint64 {
 	return c.id
 }
 
-// Endpoint is what the connection is counted by.
+// Endpoint is where the connection leads: what it is counted by, but for endpoints beyond Profiler.MaxEndpoints.
 func (c *Conn) Endpoint() Endpoint {
 	if c == nil {
 		return Endpoint{}
 	}
-	return c.endpoint
+	return *c.endpoint
 }
 
 // Role says what the connection is for.
@@ -123,20 +125,21 @@ func (c *Conn) Create() *Create {
 	if !c.finished {
 		return nil
 	}
-	return c.create
+	return &c.create
 }
 
-// Time places an Instant on the wall clock, through the connection's one anchor; the zero Instant gives the zero time.
+// Time places an Instant on the wall clock; the zero Instant gives the zero time. Everything that one connection reports is placed
+// through one anchor, its create's start, so that a step of the wall clock moves the connection as a whole and never stretches a phase.
 func (c *Conn) Time(i Instant) time.Time {
-	if c == nil {
+	if c == nil || !i.Known() {
 		return time.Time{}
 	}
-	return c.anchor.time(i)
+	return c.create.Start.Add(i.Sub(c.started))
 }
 
-// Since is the offset of i from the create's start.
+// Since is the offset of i from the create's start; 0 for the zero Instant.
 func (c *Conn) Since(i Instant) time.Duration {
-	if c == nil {
+	if c == nil || !i.Known() {
 		return 0
 	}
 	return i.Sub(c.started)
@@ -185,38 +188,4 @@ func (c *Conn) Attached(key any) any {
 		}
 	}
 	return nil
-}
-
-// Close describes a connection's end.
-type Close struct {
-	At     time.Time
-	Reason CloseReason
-	Err    error
-	Life   time.Duration // ready to closed, 0 if it was never ready
-	Ops    uint64        // operations that ran on it
-	Stale  bool          // found dead
-}
-
-// Closed reports the connection's end. The first call counts. The event reaches the sinks later, from a call that holds no lock of the
-// pool: drivers' close callbacks run under such locks.
-func (c *Conn) Closed(reason CloseReason, err error) {
-	if c == nil {
-		return
-	}
-	c.mu.Lock()
-	done := c.closed
-	c.closed = true
-	c.mu.Unlock()
-	if done {
-		return
-	}
-	now := Now()
-	c.p.live.remove(c)
-	c.s.closed[reason].Add(1)
-	cl := Close{At: c.Time(now), Reason: reason, Err: err, Ops: c.use.ops.Load()}
-	if r := c.ReadyAt(); r.Known() {
-		cl.Life = now.Sub(r)
-		c.s.record(MeasureLife, OK, cl.Life)
-	}
-	c.p.deferClose(context.Background(), Event{Kind: KindClose, Conn: c, Close: cl})
 }

@@ -57,17 +57,21 @@ func (m *mark) take() Instant {
 	if m == nil {
 		return 0
 	}
+	if m.asked.Load() == 0 { // a context that many share: no write to what they share
+		return 0
+	}
 	return Instant(m.asked.Swap(0))
 }
 
-func (m *mark) peek() Instant {
-	if m == nil {
-		return 0
+// giveBack undoes a take, unless another call has marked the context anew.
+func (m *mark) giveBack(asked Instant) {
+	if m != nil {
+		m.asked.CompareAndSwap(0, int64(asked))
 	}
-	return Instant(m.asked.Load())
 }
 
-// both is the Sink of nested WithSinks.
+// both is the Sink of nested WithSinks, the outer one first. Profiler.call looks into it, so that a panic of one does not cost the other
+// its event.
 type both [2]Sink
 
 func (b both) Record(ctx context.Context, e Event) {
@@ -82,6 +86,9 @@ func NewContext(ctx context.Context, c *Conn) context.Context {
 
 // FromContext returns the Conn that the dial under ctx is for, nil if there is none.
 func FromContext(ctx context.Context) *Conn {
+	if ctx == nil {
+		return nil
+	}
 	c, _ := ctx.Value(connKey{}).(*Conn)
 	return c
 }

@@ -34,12 +34,12 @@ type Create struct {
 	TCP TCPInfo
 	// Wire holds what else the bytes showed.
 	Wire Wire
-	// Failed is the phase in which the create failed, NoPhase if it did not.
-	Failed Phase
 	// Err is the driver's own error of a failed create.
 	Err error
 	// Cause is the error that the wire saw first, where it says more than Err (drivers may replace an EOF by "invalid connection").
 	Cause error
+	// Failed is the phase in which the create failed, NoPhase if it did not.
+	Failed Phase
 	// Outcome is how the create ended.
 	Outcome Outcome
 	// Caller says that the create ran under the context of the caller that needed it. Otherwise the pool made it in the background.
@@ -117,10 +117,10 @@ type Wire struct {
 	ServerVersion string
 }
 
-// phase charges d, beginning at begin, to p.
+// charge adds d, beginning at begin, to p.
 func (c *Create) charge(p Phase, begin, d time.Duration) {
 	s := &c.Phases[p]
-	if !s.Present {
+	if !s.Present || begin < s.Begin {
 		s.Begin, s.Present = begin, true
 	}
 	s.Duration += d

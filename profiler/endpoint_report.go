@@ -16,6 +16,12 @@ func (t *target) report(role Role) (e EndpointReport, ok bool) {
 			continue
 		}
 		ok = true
+		for r := range s.closed { // before the creates: a connection is never closed and not yet created
+			if n := s.closed[r].Load(); n > 0 {
+				e.Closed += n
+				count(&e.ClosedBy, CloseReason(r).String(), n)
+			}
+		}
 		for m := range s.durations {
 			for o := range s.durations[m] {
 				if h := s.durations[m][o].Load(); h != nil {
@@ -31,12 +37,6 @@ func (t *target) report(role Role) (e EndpointReport, ok bool) {
 			}
 			phases[p] += s.phases[p].Load()
 			present[p] += s.present[p].Load()
-		}
-		for r := range s.closed {
-			if n := s.closed[r].Load(); n > 0 {
-				e.Closed += n
-				count(&e.ClosedBy, CloseReason(r).String(), n)
-			}
 		}
 		e.ByCaller += s.caller.Load()
 		e.TLS.Handshakes += s.tls.Load()
@@ -147,7 +147,7 @@ func subCounts(a, b map[string]int64) map[string]int64 {
 
 // summarise fills in what follows from the distributions and sums.
 func (e *EndpointReport) summarise() {
-	e.Measures = nil
+	e.Measures = []MeasureReport{}
 	for m := range NumMeasures {
 		for o := range numOutcomes {
 			d := e.Distribution(m, o)

@@ -78,10 +78,14 @@ func (c *Create) Advice() string {
 	return "check the client's options"
 }
 
+// adviceFor is Advice where only the phase is known.
+func adviceFor(p Phase) string { return (&Create{Err: errFailed, Failed: p}).Advice() }
+
+// failure is what a report keeps of a failed create.
 func (c *Conn) failure() Failure {
 	cr := c.Create()
 	f := Failure{
-		Endpoint: c.endpoint, Role: c.role.String(), At: cr.Start.Add(cr.Duration).Round(0), Phase: cr.Failed.String(),
+		Endpoint: c.Endpoint(), Role: c.role.String(), At: cr.Start.Add(cr.Duration).Round(0), Phase: cr.Failed.String(),
 		Outcome: cr.Outcome.String(), Duration: cr.Duration, Error: cr.Err.Error(), Advice: cr.Advice(),
 	}
 	if cr.Cause != nil && !errors.Is(cr.Err, cr.Cause) {

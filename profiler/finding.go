@@ -78,6 +78,7 @@ func (e *EndpointReport) poolName() string {
 	return e.Address
 }
 
+// helloRetry: half or more of the handshakes needed a second ClientHello.
 func helloRetry(e *EndpointReport) (Finding, bool) {
 	if e.TLS.HelloRetry == 0 || e.TLS.HelloRetry*2 < e.TLS.Handshakes {
 		return Finding{}, false
@@ -90,6 +91,7 @@ func helloRetry(e *EndpointReport) (Finding, bool) {
 	}, true
 }
 
+// createFailed: creates that ended in an error; critical unless most went well. The advice is that of the last one.
 func createFailed(r *Report, e *EndpointReport) (Finding, bool) {
 	if e.Failed == 0 {
 		return Finding{}, false
@@ -97,6 +99,15 @@ func createFailed(r *Report, e *EndpointReport) (Finding, bool) {
 	f := Finding{
 		ID: "create_failed", Severity: "critical", Subject: e.Address, Title: "connections could not be made",
 		Evidence: fmt.Sprintf("%d of %d creates failed, by phase: %s", e.Failed, e.Failed+e.Created, countsText(e.FailedIn)),
+	}
+	if e.Created > e.Failed {
+		f.Severity = "warning"
+	}
+	var most int64
+	for p := range Phases { // where none of the last failures is of this endpoint
+		if n := e.FailedIn[p.String()]; n > most {
+			most, f.Advice = n, adviceFor(p)
+		}
 	}
 	for i := len(r.Failures) - 1; i >= 0; i-- {
 		if l := r.Failures[i]; l.Endpoint == e.Endpoint && l.Role == e.Role {

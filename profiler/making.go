@@ -2,11 +2,12 @@ package profiler
 
 import (
 	"context"
+	"errors"
 	"time"
 )
 
 // Cut charges the time since the last cut, up to at, to phase p. Time before the last cut is charged already, so that an earlier
-// at changes nothing: the phases never overlap and always sum to the create.
+// at (or the zero Instant) changes nothing: the phases never overlap and always sum to the create.
 func (c *Conn) Cut(p Phase, at Instant) {
 	if c == nil {
 		return
@@ -17,8 +18,11 @@ func (c *Conn) Cut(p Phase, at Instant) {
 }
 
 func (c *Conn) cutLocked(p Phase, at Instant) {
-	if c.finished || at < c.cursor {
+	if c.finished || !at.Known() || at < c.cursor {
 		return
+	}
+	if p == NoPhase || p >= NumPhases {
+		p = Other
 	}
 	c.create.charge(p, c.cursor.Sub(c.started), at.Sub(c.cursor))
 	c.cursor = at
@@ -32,7 +36,7 @@ func (c *Conn) Update(f func(*Create)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.finished {
-		f(c.create)
+		f(&c.create)
 	}
 }
 
@@ -60,26 +64,30 @@ func (c *Conn) Watch(w Watcher) {
 }
 
 // Lost says that all that was dialed so far for this create was given up, at the instant at, and that another dial follows: its time,
-// other than Hook and Resolve, becomes Attempts. It does nothing if nothing was dialed.
+// other than Hook and Resolve, becomes Attempts. It does nothing if nothing was dialed. The Attempt that had won until then ends here,
+// with err.
 func (c *Conn) Lost(at Instant, err error) {
-	if c == nil {
+	if c == nil || !at.Known() {
 		return
 	}
 	c.mu.Lock()
 	w := c.watcher
+	lost := !c.finished && (w != nil || c.create.dialed())
+	c.watcher = nil
 	c.mu.Unlock()
-	if w == nil {
+	if !lost {
 		return
 	}
-	w.Settle(at, err)
+	if w != nil {
+		w.Settle(at, err)
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.finished {
 		return
 	}
-	c.watcher = nil
 	c.cutLocked(Attempts, at)
-	cr := c.create
+	cr := &c.create
 	reached := cr.Failed
 	for p := Connect; p < NumPhases; p++ {
 		if s := cr.Phases[p]; s.Present {
@@ -90,30 +98,55 @@ func (c *Conn) Lost(at Instant, err error) {
 			cr.Phases[p] = Span{}
 		}
 	}
-	if n := len(cr.Attempts); n > 0 {
-		a := &cr.Attempts[n-1]
-		a.Duration, a.Reached, a.Err = c.Since(at)-a.Begin, reached, err
+	for i := len(cr.Attempts) - 1; i >= 0; i-- {
+		if a := &cr.Attempts[i]; a.Reached == NoPhase && a.Err == nil {
+			a.Duration, a.Reached, a.Err = max(0, c.Since(at)-a.Begin), reached, err
+			break
+		}
 	}
 	cr.Failed, cr.Cause, cr.TLS, cr.TCP, cr.Wire = NoPhase, nil, TLSInfo{}, TCPInfo{}, Wire{}
+}
+
+// dialed says that a connect took place.
+func (cr *Create) dialed() bool {
+	for p := Connect; p < Other; p++ {
+		if cr.Phases[p].Present {
+			return true
+		}
+	}
+	return false
 }
 
 // Ready ends the create well: the connection is handed over. ctx is the caller's if the create ran under it, else nil.
 func (c *Conn) Ready(ctx context.Context) { c.finish(ctx, Now(), nil, false) }
 
 // ReadyAlone ends, at the instant at, the create of a connection that nobody handed over: its total is not known.
-func (c *Conn) ReadyAlone(at Instant) { c.finish(nil, at, nil, true) }
+func (c *Conn) ReadyAlone(at Instant) {
+	if !at.Known() {
+		at = Now()
+	}
+	c.finish(nil, at, nil, true)
+}
 
 // Fail ends the create with the driver's error, which is kept as it is. ctx is as for Ready. The failed phase is the one that was named
 // by the watcher or by Update; Other where none was.
-func (c *Conn) Fail(ctx context.Context, err error) { c.finish(ctx, Now(), err, false) }
+func (c *Conn) Fail(ctx context.Context, err error) {
+	if err == nil {
+		err = errFailed
+	}
+	c.finish(ctx, Now(), err, false)
+}
+
+// errFailed stands for the error of a driver that failed without one.
+var errFailed = errors.New("profiler: the create failed without an error")
 
 func (c *Conn) finish(ctx context.Context, at Instant, err error, alone bool) {
 	if c == nil {
 		return
 	}
 	c.mu.Lock()
-	w, done := c.watcher, c.finished
-	c.watcher = nil
+	w, done := c.watcher, c.ending
+	c.watcher, c.ending = nil, true
 	c.mu.Unlock()
 	if done {
 		return
@@ -123,21 +156,17 @@ func (c *Conn) finish(ctx context.Context, at Instant, err error, alone bool) {
 	}
 	m := markOf(ctx)
 	c.mu.Lock()
-	if c.finished {
-		c.mu.Unlock()
-		return
-	}
 	at = max(at, c.cursor)
 	if at > c.cursor {
 		c.cutLocked(Other, at)
 	}
-	cr := c.create
+	cr := &c.create
 	cr.Duration = at.Sub(c.started)
 	cr.TotalUnknown = cr.TotalUnknown || alone
 	cr.Caller = ctx != nil
 	if cr.Err = err; err != nil {
 		cr.Outcome = classifyIn(ctx, err)
-		if cr.Failed == NoPhase {
+		if cr.Failed == NoPhase || cr.Failed >= NumPhases {
 			cr.Failed = Other
 		}
 	} else {
@@ -145,17 +174,22 @@ func (c *Conn) finish(ctx context.Context, at Instant, err error, alone bool) {
 		c.readyAt.Store(int64(at))
 		c.use.since = at
 	}
+	if err == nil {
+		if asked := m.take(); asked.Known() {
+			c.use.waited(asked, at, c.overlap(asked, at))
+		}
+	}
 	c.finished = true
+	closed, reason := c.closed, c.reason
 	c.mu.Unlock()
 
 	c.s.recordCreate(cr)
-	if err == nil && m.peek().Known() {
-		c.use.waited(m.take(), at, c.overlap)
-	}
 	c.p.emit(ctx, m, Event{Kind: KindCreate, Conn: c})
 	if err != nil {
 		c.p.live.remove(c)
 		c.p.failures.add(c)
+	} else if closed {
+		c.end(reason, nil)
 	}
 }
 

@@ -62,6 +62,9 @@ func (p *Profiler) WatchPool(name string, stats func() PoolStats) (stop func()) 
 	if p == nil {
 		return func() {}
 	}
+	if stats == nil {
+		panic("profiler: WatchPool: nil stats")
+	}
 	key := &stats
 	p.pools.mu.Lock()
 	w := p.pools.byName[name]
@@ -93,7 +96,8 @@ func (p *Profiler) WatchPool(name string, stats func() PoolStats) (stop func()) 
 // PoolReport is what the pools of one name have counted.
 type PoolReport struct {
 	Name string `json:"name"`
-	// Opened counts the pools that were ever watched under the name, Live those still open.
+	// Opened counts the pools that were ever watched under the name, Live those still open. MaxOpen, Open, InUse and Idle are the sums
+	// of those.
 	Opened int64 `json:"opened"`
 	Live   int   `json:"live"`
 	PoolStats
@@ -116,13 +120,18 @@ func (ps *pools) report() []PoolReport {
 	ps.mu.Unlock()
 	rs := make([]PoolReport, 0, len(entries))
 	for _, e := range entries {
+		limited := true
 		for _, f := range e.stats { // outside our lock: a pool takes its own
 			s := f()
 			e.r.MaxOpen += s.MaxOpen
+			limited = limited && s.MaxOpen > 0
 			e.r.Open += s.Open
 			e.r.InUse += s.InUse
 			e.r.Idle += s.Idle
 			e.r.PoolStats = e.r.PoolStats.add(s)
+		}
+		if !limited { // one of them has no limit, so that they have none together
+			e.r.MaxOpen = 0
 		}
 		rs = append(rs, e.r)
 	}

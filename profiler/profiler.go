@@ -26,16 +26,26 @@ type Profiler struct {
 	pools    pools
 
 	mu      sync.Mutex
-	closes  []deferred   // mu
+	closes  []Event      // mu
 	pending atomic.Int32 // len(closes)
 	lost    atomic.Int64 // closes that no longer fitted
 }
 
-// Disable switches recording off: new connections are not watched, and operations on old ones are not recorded.
-func (p *Profiler) Disable() { p.off.Store(true) }
+// Disable switches recording off: new connections are not watched, and operations on old ones are only counted, so that none of them
+// is taken for the first on its connection later. Creates and operations that have begun are still recorded, and so are closes.
+// A nil Profiler stays off.
+func (p *Profiler) Disable() {
+	if p != nil {
+		p.off.Store(true)
+	}
+}
 
 // Enable switches recording back on. Connections made while it was off stay unwatched.
-func (p *Profiler) Enable() { p.off.Store(false) }
+func (p *Profiler) Enable() {
+	if p != nil {
+		p.off.Store(false)
+	}
+}
 
 // Enabled reports whether p records; false for a nil Profiler.
 func (p *Profiler) Enabled() bool { return p != nil && !p.off.Load() }
@@ -77,6 +87,11 @@ func (p *Profiler) emit(ctx context.Context, m *mark, e Event) {
 
 // call keeps a panicking Sink from the host.
 func (p *Profiler) call(s Sink, ctx context.Context, e Event) {
+	if b, ok := s.(both); ok {
+		p.call(b[0], ctx, e)
+		p.call(b[1], ctx, e)
+		return
+	}
 	defer func() {
 		if recover() != nil {
 			p.panics.Add(1)
@@ -85,16 +100,11 @@ func (p *Profiler) call(s Sink, ctx context.Context, e Event) {
 	s.Record(ctx, e)
 }
 
-type deferred struct {
-	ctx context.Context
-	e   Event
-}
-
 // maxPendingCloses bounds the closes that wait for a call that may report them.
 const maxPendingCloses = 4096
 
 // deferClose keeps a close until the next event outside a pool's locks, or Flush.
-func (p *Profiler) deferClose(ctx context.Context, e Event) {
+func (p *Profiler) deferClose(e Event) {
 	if len(p.Sinks) == 0 {
 		return
 	}
@@ -104,7 +114,7 @@ func (p *Profiler) deferClose(ctx context.Context, e Event) {
 		p.lost.Add(1)
 		return
 	}
-	p.closes = append(p.closes, deferred{ctx, e})
+	p.closes = append(p.closes, e)
 	p.pending.Store(int32(len(p.closes)))
 }
 
@@ -118,69 +128,9 @@ func (p *Profiler) Flush() {
 	p.closes = nil
 	p.pending.Store(0)
 	p.mu.Unlock()
-	for _, d := range closes {
+	for _, e := range closes {
 		for _, s := range p.Sinks {
-			p.call(s, d.ctx, d.e)
+			p.call(s, context.Background(), e)
 		}
 	}
-}
-
-// registry knows the live connections, up to a bound.
-type registry struct {
-	mu      sync.Mutex
-	conns   map[*Conn]struct{} // mu
-	dropped atomic.Int64
-}
-
-func (r *registry) add(c *Conn, max int) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if len(r.conns) >= max {
-		r.dropped.Add(1)
-		return
-	}
-	if r.conns == nil {
-		r.conns = make(map[*Conn]struct{})
-	}
-	r.conns[c] = struct{}{}
-}
-
-func (r *registry) remove(c *Conn) {
-	r.mu.Lock()
-	delete(r.conns, c)
-	r.mu.Unlock()
-}
-
-func (r *registry) all() []*Conn {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	s := make([]*Conn, 0, len(r.conns))
-	for c := range r.conns {
-		s = append(s, c)
-	}
-	return s
-}
-
-// failures keeps the last creates that failed, so that a report can say what happened.
-type failures struct {
-	mu   sync.Mutex
-	last []*Conn // mu; at most maxFailures, the oldest first
-}
-
-const maxFailures = 32
-
-func (f *failures) add(c *Conn) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if len(f.last) == maxFailures {
-		copy(f.last, f.last[1:])
-		f.last = f.last[:maxFailures-1]
-	}
-	f.last = append(f.last, c)
-}
-
-func (f *failures) all() []*Conn {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return append([]*Conn(nil), f.last...)
 }

@@ -1,7 +1,8 @@
 package profiler
 
 import (
-	"sort"
+	"cmp"
+	"slices"
 	"time"
 )
 
@@ -111,27 +112,24 @@ type Failure struct {
 
 // Report takes a snapshot. It asks the watched pools for their counters, so it must not be called from inside a pool's callback.
 func (p *Profiler) Report() Report {
-	r := Report{At: time.Now()}
+	r := Report{At: time.Now(), Endpoints: []EndpointReport{}}
 	if p == nil {
 		return r
 	}
 	p.Flush()
 	for _, t := range p.targets.all() {
-		for role := range numRoles {
+		for _, role := range []Role{RolePool, RoleMonitor, RoleCancel, RoleOther, RoleUnattributed} {
 			if er, ok := t.report(role); ok {
 				r.Endpoints = append(r.Endpoints, er)
 			}
 		}
 	}
-	sort.SliceStable(r.Endpoints, func(i, j int) bool {
-		a, b := r.Endpoints[i], r.Endpoints[j]
-		if a.Endpoint != b.Endpoint {
-			return a.System+a.Address+a.Pool+a.Namespace < b.System+b.Address+b.Pool+b.Namespace
-		}
-		return a.Role > b.Role // pool before monitor
+	slices.SortStableFunc(r.Endpoints, func(a, b EndpointReport) int {
+		return cmp.Or(cmp.Compare(a.System, b.System), cmp.Compare(a.Address, b.Address), cmp.Compare(a.Pool, b.Pool),
+			cmp.Compare(a.Namespace, b.Namespace))
 	})
 	r.Pools = p.pools.report()
-	sort.Slice(r.Pools, func(i, j int) bool { return r.Pools[i].Name < r.Pools[j].Name })
+	slices.SortFunc(r.Pools, func(a, b PoolReport) int { return cmp.Compare(a.Name, b.Name) })
 	for _, c := range p.failures.all() {
 		r.Failures = append(r.Failures, c.failure())
 	}
@@ -141,7 +139,8 @@ func (p *Profiler) Report() Report {
 	return r
 }
 
-// Sub is what happened between the earlier report and r. Minima, maxima, Live and the pools' gauges stay those of r.
+// Sub is what happened between the earlier report and r, both of one Profiler: a Report that was read from JSON lacks the distributions
+// that Sub needs. Minima, maxima, Live and the pools' gauges stay those of r.
 func (r Report) Sub(earlier Report) Report {
 	type key struct {
 		e    Endpoint
@@ -153,10 +152,12 @@ func (r Report) Sub(earlier Report) Report {
 		before[key{e.Endpoint, e.Role}] = e
 	}
 	out := r
-	out.Endpoints = nil
+	out.Endpoints = []EndpointReport{}
 	for _, e := range r.Endpoints {
 		if b := before[key{e.Endpoint, e.Role}]; b != nil {
 			e = e.sub(b)
+		} else {
+			e.Breakdown = slices.Clone(e.Breakdown) // derive writes to it
 		}
 		out.Endpoints = append(out.Endpoints, e)
 	}

@@ -3,39 +3,28 @@ package profiler
 import (
 	"fmt"
 	"io"
-	"sort"
 	"strings"
-	"text/tabwriter"
-	"time"
 )
 
 // WriteTo prints the report for people: per endpoint the connections, where a create's time goes, the latencies, what pooling saves, and
-// what was found. Times have three significant digits; quantiles are within RelativeError.
+// what was found. Times are in milliseconds with three significant digits; quantiles are within RelativeError.
 func (r Report) WriteTo(w io.Writer) (int64, error) {
 	cw := &countingWriter{w: w}
 	for i := range r.Endpoints {
+		if i > 0 {
+			fmt.Fprintln(cw)
+		}
 		r.Endpoints[i].writeTo(cw)
 	}
-	for _, p := range r.Pools {
-		fmt.Fprintf(cw, "pool %s: %d opened, %d open (%d in use, %d idle, max %s); %d waits, %s; closed: %d idle limit, %d idle time, %d lifetime\n",
-			p.Name, p.Opened, p.Open, p.InUse, p.Idle, orNone(p.MaxOpen), p.WaitCount, Millis(p.WaitDuration),
-			p.IdleLimitClosed, p.IdleTimeClosed, p.LifetimeClosed)
-	}
-	if len(r.Failures) > 0 {
-		fmt.Fprintf(cw, "last failures\n")
-		for _, f := range r.Failures {
-			fmt.Fprintf(cw, "  %s %s %s (%s, after %s): %s\n", f.System, f.Address, f.Phase, f.Outcome, Millis(f.Duration), f.Error)
-			if f.Cause != "" {
-				fmt.Fprintf(cw, "    seen on the wire: %s\n", f.Cause)
-			}
-		}
-	}
-	for _, f := range r.Findings {
-		fmt.Fprintf(cw, "%s: %s: %s\n  %s\n  %s\n", f.Severity, f.Subject, f.Title, f.Evidence, f.Advice)
-	}
+	r.writePools(cw)
+	r.writeFailures(cw)
+	r.writeFindings(cw)
 	if d := r.Dropped; d.Endpoints+d.Conns+d.Closes+r.SinkPanics > 0 {
-		fmt.Fprintf(cw, "not kept: %d connections of further endpoints told apart, %d live connections listed, %d closes reported; %d sink panics\n",
+		fmt.Fprintf(cw, "\nbounds: %d connections counted under \"(other)\", %d not listed as live, %d closes not reported, %d sink panics\n",
 			d.Endpoints, d.Conns, d.Closes, r.SinkPanics)
+	}
+	if cw.n == 0 {
+		fmt.Fprintln(cw, "no connections")
 	}
 	return cw.n, cw.err
 }
@@ -48,114 +37,133 @@ func (r Report) String() string {
 }
 
 func (e *EndpointReport) writeTo(w io.Writer) {
-	fmt.Fprintf(w, "%s %s · %s\n", e.System, e.Address, e.Role)
-	fmt.Fprintf(w, "  connections: %d created, %d failed, %d live, %d closed", e.Created, e.Failed, e.Live, e.Closed)
-	if len(e.ClosedBy) > 0 {
-		fmt.Fprintf(w, " (%s)", countsText(e.ClosedBy))
+	fmt.Fprintf(w, "%s %s", e.System, e.Address)
+	if e.Namespace != "" {
+		fmt.Fprintf(w, ", database %s", e.Namespace)
 	}
-	fmt.Fprintln(w)
-	if len(e.FailedIn) > 0 {
-		fmt.Fprintf(w, "  failed in: %s\n", countsText(e.FailedIn))
+	if e.Pool != "" {
+		fmt.Fprintf(w, ", pool %s", e.Pool)
 	}
+	fmt.Fprintf(w, " (%s)\n", e.Role)
+	fmt.Fprintf(w, "  connections  %d created, %d failed%s, %d live, %d closed%s\n",
+		e.Created, e.Failed, inBrackets(e.FailedIn), e.Live, e.Closed, inBrackets(e.ClosedBy))
 	if t := e.TLS; t.Handshakes > 0 {
-		fmt.Fprintf(w, "  tls: %d handshakes (%s), %d resumed, %d with a HelloRetryRequest\n", t.Handshakes, countsText(t.Versions), t.Resumed, t.HelloRetry)
+		fmt.Fprintf(w, "  tls          %d handshakes%s, %d resumed", t.Handshakes, inBrackets(t.Versions), t.Resumed)
+		if t.HelloRetry > 0 {
+			fmt.Fprintf(w, ", %d with a HelloRetryRequest", t.HelloRetry)
+		}
+		fmt.Fprintln(w)
 	} else if t.Inside > 0 {
-		fmt.Fprintf(w, "  tls: made inside the dialer, %d connections\n", t.Inside)
+		fmt.Fprintf(w, "  tls          made inside the dialer, unseen: %d connections\n", t.Inside)
 	}
 	if first, reused := e.Queries(); first+reused > 0 {
-		fmt.Fprintf(w, "  queries: %d, %.1f %% on a reused connection\n", first+reused, 100*float64(reused)/float64(first+reused))
-	}
-	if len(e.Breakdown) > 0 {
-		tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-		fmt.Fprintf(tw, "  phase\tmean ms\tshare\tof\t\n")
-		for _, s := range e.Breakdown {
-			fmt.Fprintf(tw, "  %s\t%s\t%.1f %%\t%d\t\n", s.Phase, millis(s.Mean), 100*s.Share, s.Count)
+		fmt.Fprintf(w, "  queries      %d, %.1f %% on a reused connection", first+reused, 100*float64(reused)/float64(first+reused))
+		if e.Stale > 0 {
+			fmt.Fprintf(w, "; %d met a dead one and were repeated", e.Stale)
 		}
-		tw.Flush()
+		fmt.Fprintln(w)
 	}
-	if len(e.Measures) > 0 {
-		tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-		fmt.Fprintf(tw, "  ms\tcount\tmin\tp50\tp95\tp99\tmax\tmean\t\n")
-		for _, m := range e.Measures {
-			name := m.Measure
-			if m.Outcome != OK.String() {
-				name += " " + m.Outcome
-			}
-			fmt.Fprintf(tw, "  %s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t\n", name, m.Count,
-				millis(m.Min), millis(m.P50), millis(m.P95), millis(m.P99), millis(m.Max), millis(m.Mean))
-		}
-		tw.Flush()
+	e.writeCreate(w)
+	e.writeLatencies(w)
+	e.Amortisation.writeTo(w)
+}
+
+// writeCreate prints where the time of the creates that ended well went.
+func (e *EndpointReport) writeCreate(w io.Writer) {
+	if len(e.Breakdown) == 0 {
+		return
 	}
-	if a := e.Amortisation; a != nil {
-		tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-		fmt.Fprintf(tw, "  queries a connection\tms a query\tof it TLS\t\n")
-		for _, row := range a.Rows {
-			fmt.Fprintf(tw, "  %d\t%s\t%.2f %%\t\n", row.N, millis(row.Cost), 100*row.TLSShare)
+	t := table{{"a create, mean", "ms", "share", "", "in"}}
+	for _, s := range e.Breakdown {
+		t = append(t, []string{s.Phase, millis(s.Mean), fmt.Sprintf("%.1f %%", 100*s.Share), shareBar(s.Share), fmt.Sprint(s.Count)})
+	}
+	if c := e.Measure(MeasureCreate, OK); c != nil {
+		t = append(t, []string{"create", millis(c.Mean), "100 %", "", fmt.Sprint(c.Count)})
+	}
+	fmt.Fprintln(w)
+	t.writeTo(w, 3)
+}
+
+// writeLatencies prints the distributions: first those of the whole connection and of the caller, then those of the create's phases.
+func (e *EndpointReport) writeLatencies(w io.Writer) {
+	if len(e.Measures) == 0 {
+		return
+	}
+	t := table{{"ms", "count", "min", "p50", "p95", "p99", "max", "mean"}}
+	row := func(m MeasureReport) {
+		name := m.Measure
+		if m.Outcome != OK.String() {
+			name += ", " + m.Outcome
 		}
-		tw.Flush()
-		if a.Below1 > 0 {
-			fmt.Fprintf(w, "  tls costs less than 5 %% from %d queries on, less than 1 %% from %d on\n", a.Below5, a.Below1)
+		t = append(t, []string{name, fmt.Sprint(m.Count), millis(m.Min), millis(m.P50), millis(m.P95), millis(m.P99), millis(m.Max), millis(m.Mean)})
+	}
+	phases := make(map[string]bool)
+	for p := range Phases {
+		phases[p.String()] = true
+	}
+	for _, m := range e.Measures {
+		if !phases[m.Measure] {
+			row(m)
+		}
+	}
+	for _, m := range e.Measures {
+		if phases[m.Measure] {
+			row(m)
+		}
+	}
+	fmt.Fprintln(w)
+	t.writeTo(w)
+}
+
+func (a *Amortisation) writeTo(w io.Writer) {
+	if a == nil {
+		return
+	}
+	t := table{{"queries per connection", "ms each", "of it tls"}}
+	for _, row := range a.Rows {
+		t = append(t, []string{fmt.Sprint(row.N), millis(row.Cost), fmt.Sprintf("%.1f %%", 100*row.TLSShare)})
+	}
+	fmt.Fprintln(w)
+	t.writeTo(w)
+	if a.Below1 > 0 {
+		fmt.Fprintf(w, "  tls costs less than 5 %% of a query's time from %d queries per connection on, less than 1 %% from %d on\n", a.Below5, a.Below1)
+	}
+}
+
+func (r *Report) writePools(w io.Writer) {
+	for i, p := range r.Pools {
+		if i == 0 {
+			fmt.Fprintln(w)
+		}
+		fmt.Fprintf(w, "pool %s: %d open of at most %s (%d in use, %d idle), %d waited for a free one, %s in all",
+			p.Name, p.Open, orAny(p.MaxOpen), p.InUse, p.Idle, p.WaitCount, Millis(p.WaitDuration))
+		if p.IdleLimitClosed+p.IdleTimeClosed+p.LifetimeClosed > 0 {
+			fmt.Fprintf(w, "; it closed for idle limit %d, idle time %d, lifetime %d", p.IdleLimitClosed, p.IdleTimeClosed, p.LifetimeClosed)
+		}
+		if p.Opened != 1 {
+			fmt.Fprintf(w, "; %d such pools were opened, %d are live", p.Opened, p.Live)
+		}
+		fmt.Fprintln(w)
+	}
+}
+
+func (r *Report) writeFailures(w io.Writer) {
+	for i, f := range r.Failures {
+		if i == 0 {
+			fmt.Fprintf(w, "\nlast failures\n")
+		}
+		fmt.Fprintf(w, "  %s %s, %s in %s after %s: %s\n", f.System, f.Address, f.Outcome, f.Phase, Millis(f.Duration), f.Error)
+		if f.Cause != "" {
+			fmt.Fprintf(w, "    seen on the wire: %s\n", f.Cause)
 		}
 	}
 }
 
-// Millis prints d in milliseconds with three significant digits and the unit: how connprof shows times to people.
-func Millis(d time.Duration) string { return millis(d) + " ms" }
-
-func millis(d time.Duration) string {
-	ms := float64(d) / 1e6
-	switch a := max(ms, -ms); {
-	case a >= 100:
-		return fmt.Sprintf("%.0f", ms)
-	case a >= 10:
-		return fmt.Sprintf("%.1f", ms)
-	case a >= 1:
-		return fmt.Sprintf("%.2f", ms)
-	case a >= 0.1:
-		return fmt.Sprintf("%.3f", ms)
-	case a == 0:
-		return "0"
-	}
-	return fmt.Sprintf("%.4f", ms)
-}
-
-func orNone(n int) string {
-	if n == 0 {
-		return "none"
-	}
-	return fmt.Sprint(n)
-}
-
-// countsText prints counts by name, the largest first.
-func countsText(m map[string]int64) string {
-	names := make([]string, 0, len(m))
-	for k := range m {
-		names = append(names, k)
-	}
-	sort.Slice(names, func(i, j int) bool {
-		if m[names[i]] != m[names[j]] {
-			return m[names[i]] > m[names[j]]
+func (r *Report) writeFindings(w io.Writer) {
+	for _, f := range r.Findings {
+		fmt.Fprintf(w, "\n%s: %s: %s\n  %s\n", f.Severity, f.Subject, f.Title, f.Evidence)
+		if f.Advice != "" {
+			fmt.Fprintf(w, "  → %s\n", f.Advice)
 		}
-		return names[i] < names[j]
-	})
-	for i, k := range names {
-		names[i] = fmt.Sprintf("%s %d", k, m[k])
 	}
-	return strings.Join(names, ", ")
-}
-
-type countingWriter struct {
-	w   io.Writer
-	n   int64
-	err error
-}
-
-func (c *countingWriter) Write(b []byte) (int, error) {
-	if c.err != nil {
-		return 0, c.err
-	}
-	n, err := c.w.Write(b)
-	c.n += int64(n)
-	c.err = err
-	return n, err
 }

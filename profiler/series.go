@@ -124,6 +124,9 @@ func (s *series) recordCreate(c *Create) {
 	s.authWait.Add(int64(c.Wire.AuthWait))
 }
 
+// otherSystems bounds the systems that have an "(other)" of their own.
+const otherSystems = 8
+
 // targets finds a target by endpoint. At most max are kept; what comes later shares one whose Address is "(other)".
 type targets struct {
 	mu      sync.Mutex
@@ -144,8 +147,11 @@ func (ts *targets) get(e Endpoint, max int) *target {
 		if t := ts.byEnd[e]; t != nil {
 			return t
 		}
-		if len(ts.order) >= max+8 { // one "(other)" a system
-			return ts.order[len(ts.order)-1]
+		if len(ts.order) >= max+otherSystems { // the systems have a bound too
+			e.System = "(other)"
+			if t := ts.byEnd[e]; t != nil {
+				return t
+			}
 		}
 	}
 	t := &target{endpoint: e}

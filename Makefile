@@ -1,0 +1,79 @@
+# make test   all that must hold: servers, lint, tests, bounds, quickstart. Needs Go, git, make and a C compiler.
+# make lint   formatting, vet and staticcheck, in every module
+# make bench  all benchmarks, for benchstat: make -s bench >new.txt; go tool -modfile=tools/go.mod benchstat old.txt new.txt
+
+GO    ?= go
+COUNT ?= 6
+BENCH ?= .
+
+# The modules with packages of their own; each has a go.mod. The race detector looks at RACE_MODULES; the others mostly
+# compile other people's servers, which takes minutes longer with it and tells nothing about this project.
+RACE_MODULES  := .
+PLAIN_MODULES := examples
+MODULES       := $(RACE_MODULES) $(PLAIN_MODULES)
+
+STATICCHECK := $(GO) tool -modfile=$(CURDIR)/tools/go.mod staticcheck
+TESTFLAGS   := -timeout 10m
+
+# What is being done goes to standard error: the benchmarks' standard output is data.
+say = @printf '\n== %s\n' '$(1)' >&2
+
+.DELETE_ON_ERROR:
+.NOTPARALLEL:
+.PHONY: all test lint bench servers format tidy-check bounds quickstart
+.PHONY: $(MODULES:%=lint-module/%) $(MODULES:%=test-module/%) $(MODULES:%=bench-module/%)
+
+all: test
+
+# In order, what fails fast first: the root module is done before the examples' dependencies are compiled. Each command
+# works alone, too; tests that miss a server then skip, unless CONNPROF_REQUIRE_SERVERS=1 is in the environment.
+test: export CONNPROF_REQUIRE_SERVERS = 1
+test: format servers \
+		$(RACE_MODULES:%=lint-module/%) $(RACE_MODULES:%=test-module/%) bounds \
+		$(PLAIN_MODULES:%=lint-module/%) $(PLAIN_MODULES:%=test-module/%) quickstart
+	$(call say,all passed)
+
+lint: format $(MODULES:%=lint-module/%)
+
+format:
+	$(call say,gofmt)
+	@files=$$(gofmt -l .) || exit 1; \
+	if [ -n "$$files" ]; then printf 'not formatted (gofmt -w):\n%s\n' "$$files" >&2; exit 1; fi
+
+$(MODULES:%=lint-module/%): lint-module/%:
+	$(call say,vet and staticcheck: $*)
+	$(GO) -C $* vet ./...
+	cd $* && $(STATICCHECK) ./...
+
+servers:
+	$(call say,servers for the tests)
+	scripts/install-test-servers.sh
+
+$(RACE_MODULES:%=test-module/%): test-module/%:
+	$(call say,tests with the race detector: $*)
+	$(GO) -C $* test -race $(TESTFLAGS) ./...
+
+$(PLAIN_MODULES:%=test-module/%): test-module/%:
+	$(call say,tests: $*)
+	$(GO) -C $* test $(TESTFLAGS) ./...
+
+# Tests of numbers and allocations are named TestBounds…, skip themselves under the race detector, and are run one package
+# at a time and afresh.
+bounds:
+	$(call say,bounds on numbers and allocations)
+	$(GO) test -run Bounds -p 1 -count 1 $(TESTFLAGS) ./...
+
+quickstart:
+	$(call say,quickstart)
+	$(GO) -C examples run ./quickstart -iterations 10 -json >/dev/null
+
+bench: $(MODULES:%=bench-module/%)
+
+$(MODULES:%=bench-module/%): bench-module/%:
+	$(call say,benchmarks: $*)
+	@$(GO) -C $* test -run '^$$' -bench '$(BENCH)' -benchmem -count=$(COUNT) -timeout 60m ./...
+
+# Not part of test: it asks the module proxy.
+tidy-check:
+	$(call say,go mod tidy -diff)
+	@status=0; for m in $(MODULES) tools; do $(GO) -C $$m mod tidy -diff || status=1; done; exit $$status

@@ -1,0 +1,82 @@
+package handshake
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+
+	"github.com/connprof/connprof/profiler"
+)
+
+// Dialer dials like net.Dialer and watches what it dialed, until the connection is handed over. Its DialContext fits the dial hooks of
+// go-sql-driver/mysql and the MongoDB drivers. Its fields must not change once it is in use; it may be used concurrently.
+//
+// Whoever makes the connection puts its profiler.Conn into the dial's context (profiler.NewContext), and ends the create. For a dial
+// without one the Dialer makes a Conn of its own, of profiler.RoleOther, and ends its create when the first exchange is over.
+type Dialer struct {
+	// Profiler takes the creates of dials that no one else made a Conn for. A nil one watches no such dial.
+	Profiler *profiler.Profiler
+	// Endpoint counts those dials. An empty Address means the address dialed.
+	Endpoint profiler.Endpoint
+	// DialFunc is what really dials; nil means a zero net.Dialer. It is timed as one opaque block unless it reports what it does through
+	// net/http/httptrace, as net.Dialer does.
+	DialFunc func(ctx context.Context, network, address string) (net.Conn, error)
+	// Hook says that the user's own code runs between the create's start and the dial.
+	Hook bool
+	// SetupTurns is how many statements the driver sends between login and hand-over, each awaited; negative if that is not known.
+	SetupTurns int
+	// LoginError tells an error of the login from one of the driver's own statements after it; nil takes every error for the login's.
+	// It matters only where SetupTurns is not 0 and the wire is encrypted.
+	LoginError func(error) bool
+}
+
+// DialContext dials with DialFunc under ctx and returns its result: the same error, and a connection that behaves as the inner one. A
+// connection that is itself a *tls.Conn is returned as it is, because drivers ask for that type.
+func (d *Dialer) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
+	dial := d.DialFunc
+	if dial == nil {
+		dial = new(net.Dialer).DialContext
+	}
+	c := profiler.FromContext(ctx)
+	if c == nil || c.Create() != nil {
+		e := d.Endpoint
+		if e.Address == "" {
+			e.Address = address
+		}
+		if c = d.Profiler.NewConn(e, profiler.RoleOther); c == nil {
+			return dial(ctx, network, address)
+		}
+	}
+	// RoleUnattributed and RoleOther have no owner who would end the create, nor has MongoDB's round-trip-time monitor.
+	alone := c.Role() != profiler.RolePool && c.Kind() != "heartbeat"
+
+	entry := profiler.Now()
+	c.Lost(entry, errSuperseded)
+	if d.Hook {
+		c.Cut(profiler.Hook, entry)
+	} else {
+		c.Cut(profiler.Other, entry)
+	}
+	t := newDialTrace(c, d.DialFunc != nil)
+	nc, err := dial(t.context(ctx), network, address)
+	ret := profiler.Now()
+	if err != nil {
+		t.failed(ret, err)
+		if alone {
+			c.Update(func(cr *profiler.Create) { cr.TotalUnknown = true })
+			c.Fail(nil, err)
+		}
+		return nc, err
+	}
+	t.connected(ret, nc)
+	if _, ok := nc.(*tls.Conn); ok {
+		if alone {
+			c.ReadyAlone(ret)
+		}
+		return nc, nil
+	}
+	w := &watch{c: c, d: d, nc: nc, alone: alone, dialed: ret, lastIO: ret}
+	w.tcp.connected(nc)
+	c.Watch(w)
+	return newConn(nc, w), nil
+}

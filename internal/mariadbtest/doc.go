@@ -1,0 +1,16 @@
+// Package mariadbtest gives tests a private MariaDB server: its own data folder, a free loopback port and a unix socket,
+// TLS with certificates made at start.
+//
+// Start returns the one server of the test process and starts it if it is the first to ask; a package whose tests use it
+// says so in its TestMain:
+//
+//	func TestMain(m *testing.M) { mariadbtest.Main(m) }
+//
+// Where no MariaDB is installed the tests that ask for it skip, and fail where CONNPROF_REQUIRE_SERVERS is 1.
+//
+// Nothing is left behind: no process, no folder, no goroutine while the server runs, so that goleak may be used in any
+// test. That holds for a test process that dies, too: a small shell stands between the two processes and waits for either
+// the order to stop or the end of the pipe that only the test process holds (PR_SET_PDEATHSIG would follow the thread that
+// started the server, and tests end threads: go.dev/issue/27505). Where the tests run as root the server does not: it
+// runs as the user mysql, or nobody.
+package mariadbtest

@@ -1,0 +1,105 @@
+package pool
+
+import (
+	"context"
+	"strings"
+
+	"github.com/connprof/connprof/internal/goid"
+	"github.com/connprof/connprof/profiler"
+)
+
+// Command takes the end of a command, under the operation's context and on the goroutine that the driver reports it on.
+func (m *CMAP) Command(ctx context.Context, e CommandEvent) {
+	if !m.Profiler.Enabled() {
+		return
+	}
+	now := profiler.Now()
+	var k *member
+	if v, ok := m.named.Load(e.ConnectionID); ok {
+		k = v.(*member)
+	} else {
+		k = m.joined(e.ConnectionID)
+	}
+	if !isOperation(e.Name) {
+		return
+	}
+	if k == nil {
+		m.unjoined.Add(1)
+		return
+	}
+	op := k.conn.Begin(ctx, profiler.OpCommand, now.Add(-e.Duration))
+	op.Name, op.NS, op.Turns = e.Name, e.Database, 1
+	if e.Err == nil && isUnacknowledged(e.Name, e.Reply) {
+		op.Exclude(now)
+		return
+	}
+	op.Responded(ctx, now, e.Err)
+	op.End(ctx, now, e.Err)
+}
+
+// join notes that the next command of this goroutine on a connection without a known name is k's.
+func (m *CMAP) join(k *member) {
+	g := goid.Get()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if k.gone || k.unlisted {
+		return
+	}
+	m.unjoinLocked(k)
+	if other := m.joining[g]; other != nil {
+		other.user = 0
+	}
+	if m.joining == nil {
+		m.joining = make(map[uint64]*member)
+	}
+	m.joining[g] = k
+	k.user = g
+	m.waiting.Store(int32(len(m.joining)))
+}
+
+// joined is the connection that this goroutine has checked out, which the driver turns out to name so.
+func (m *CMAP) joined(driver string) *member {
+	if m.waiting.Load() == 0 {
+		return nil
+	}
+	g := goid.Get()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	k := m.joining[g]
+	if k == nil || !names(driver, k.slot.address) {
+		return nil
+	}
+	m.unjoinLocked(k)
+	k.driver = driver
+	k.known.Store(true)
+	m.named.Store(driver, k)
+	return k
+}
+
+// names reports whether the driver's name "address[-N]" is one of a connection to address.
+func names(driver, address string) bool {
+	rest, ok := strings.CutPrefix(driver, address)
+	return ok && strings.HasPrefix(rest, "[-")
+}
+
+// isOperation tells a caller's commands from the driver's own.
+func isOperation(command string) bool {
+	switch command {
+	case "hello", "isMaster", "ismaster", "saslStart", "saslContinue", "endSessions", "ping":
+		return false
+	}
+	return true
+}
+
+// isUnacknowledged tells a write that was sent without waiting for a reply by the reply {ok: 1} that both drivers make up for it
+// (moreToComeRoundTrip in x/mongo/driver/operation.go). A server's own reply to a write says more, and its ok is a double.
+func isUnacknowledged(command string, reply []byte) bool {
+	if string(reply) != "\x0d\x00\x00\x00\x10ok\x00\x01\x00\x00\x00\x00" {
+		return false
+	}
+	switch command {
+	case "insert", "update", "delete", "bulkWrite", "findAndModify":
+		return true
+	}
+	return false
+}

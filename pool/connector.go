@@ -1,0 +1,134 @@
+package pool
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"fmt"
+	"io"
+	"runtime"
+	"strings"
+	"sync"
+
+	"github.com/connprof/connprof/profiler"
+)
+
+// Connector is a driver.Connector whose connections are profiled. Its fields must not change once it is in use.
+type Connector struct {
+	// Connector is the driver's own. It receives a context that carries the profiler.Conn to a handshake.Dialer, if the driver has a dial
+	// hook where one is set; without one a create is one block, of phase other.
+	driver.Connector
+	// Profiler takes what is measured. With a nil or disabled one Connect is the driver's own.
+	Profiler *profiler.Profiler
+	// Endpoint is what the connections are counted by.
+	Endpoint profiler.Endpoint
+	// KeepConn hands out the driver's own driver.Conn, unwrapped: not even sql.Conn.Raw can tell a difference. Creates are measured,
+	// operations are not.
+	KeepConn bool
+
+	mu   sync.Mutex
+	stop func() // mu: ends the watch of the pool
+}
+
+var (
+	_ driver.Connector = (*Connector)(nil)
+	_ io.Closer        = (*Connector)(nil)
+)
+
+// Connect makes a connection with the driver's Connector. It returns the driver's own error.
+func (c *Connector) Connect(ctx context.Context) (driver.Conn, error) {
+	pc := c.Profiler.NewConn(c.Endpoint, profiler.RolePool)
+	if pc == nil {
+		return c.Connector.Connect(ctx)
+	}
+	caller := ctx
+	if background() {
+		caller = nil
+	}
+	dc, err := c.Connector.Connect(profiler.NewContext(ctx, pc))
+	if err != nil {
+		pc.Fail(caller, err)
+		return dc, err
+	}
+	if c.KeepConn {
+		pc.CloseWithWire()
+	}
+	pc.Ready(caller)
+	if c.KeepConn {
+		return dc, nil
+	}
+	return wrapConn(dc, pc), nil
+}
+
+// Driver is the driver's own.
+func (c *Connector) Driver() driver.Driver { return c.Connector.Driver() }
+
+// Close is called by sql.DB.Close. It ends the watch of the pool and closes the driver's Connector, if that can be closed.
+func (c *Connector) Close() error {
+	c.mu.Lock()
+	stop := c.stop
+	c.stop = nil
+	c.mu.Unlock()
+	if stop != nil {
+		stop()
+	}
+	c.Profiler.Flush()
+	if cl, ok := c.Connector.(io.Closer); ok {
+		return cl.Close()
+	}
+	return nil
+}
+
+// background reports whether Connect runs for database/sql's own opener, which makes connections for callers that wait, under a context
+// of the pool: it carries no one's values and the connection goes to any of them (sql.go, connectionOpener).
+func background() bool {
+	var pcs [8]uintptr
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(3, pcs[:])])
+	for {
+		f, more := frames.Next()
+		if strings.HasPrefix(f.Function, "database/sql.(*DB).openNewConnection") {
+			return true
+		}
+		if !more {
+			return false
+		}
+	}
+}
+
+// OpenDB is sql.OpenDB with connections that are profiled and a pool that is included in reports until the DB is closed. A nil Profiler
+// wraps nothing. If c is a *Connector, it is used as it is; any other is counted by the type of its driver.
+func OpenDB(p *profiler.Profiler, c driver.Connector) *sql.DB {
+	if p == nil {
+		return sql.OpenDB(c)
+	}
+	pc, ok := c.(*Connector)
+	if !ok {
+		pc = &Connector{
+			Connector: c, Profiler: p,
+			Endpoint: profiler.Endpoint{System: "other_sql", Address: fmt.Sprintf("%T", c.Driver())},
+		}
+	}
+	db := sql.OpenDB(pc)
+	name := pc.Endpoint.Pool
+	if name == "" {
+		name = pc.Endpoint.Address
+	}
+	stop := WatchDB(p, name, db)
+	pc.mu.Lock()
+	pc.stop = stop
+	pc.mu.Unlock()
+	return db
+}
+
+// WatchDB includes the counters of a *sql.DB in reports under name, until stop is called; call it before the DB is dropped. OpenDB and the
+// adoption packages do it by themselves.
+func WatchDB(p *profiler.Profiler, name string, db *sql.DB) (stop func()) {
+	return p.WatchPool(name, func() profiler.PoolStats {
+		s := db.Stats()
+		return profiler.PoolStats{
+			MaxOpen: s.MaxOpenConnections, Open: s.OpenConnections, InUse: s.InUse, Idle: s.Idle,
+			WaitCount: s.WaitCount, WaitDuration: s.WaitDuration,
+			IdleLimitClosed: s.MaxIdleClosed, IdleTimeClosed: s.MaxIdleTimeClosed, LifetimeClosed: s.MaxLifetimeClosed,
+		}
+	})
+}

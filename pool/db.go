@@ -1,0 +1,70 @@
+package pool
+
+import (
+	"context"
+	"database/sql"
+
+	"github.com/connprof/connprof/profiler"
+)
+
+// DB is a *sql.DB that stamps each call with the moment it was made, so that the wait for a connection is known for every operation. All
+// other methods are those of the *sql.DB. A *sql.Stmt's own calls are not stamped: their wait is unknown.
+type DB struct{ *sql.DB }
+
+// Wrap wraps db, whose connections come from a Connector. It costs an allocation a call.
+func Wrap(db *sql.DB) *DB { return &DB{db} }
+
+// Query is sql.DB.Query, stamped.
+func (d *DB) Query(query string, args ...any) (*sql.Rows, error) {
+	return d.DB.QueryContext(profiler.Asked(context.Background()), query, args...)
+}
+
+// QueryContext is sql.DB.QueryContext, stamped.
+func (d *DB) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	return d.DB.QueryContext(profiler.Asked(ctx), query, args...)
+}
+
+// QueryRow is sql.DB.QueryRow, stamped.
+func (d *DB) QueryRow(query string, args ...any) *sql.Row {
+	return d.DB.QueryRowContext(profiler.Asked(context.Background()), query, args...)
+}
+
+// QueryRowContext is sql.DB.QueryRowContext, stamped.
+func (d *DB) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
+	return d.DB.QueryRowContext(profiler.Asked(ctx), query, args...)
+}
+
+// Exec is sql.DB.Exec, stamped.
+func (d *DB) Exec(query string, args ...any) (sql.Result, error) {
+	return d.DB.ExecContext(profiler.Asked(context.Background()), query, args...)
+}
+
+// ExecContext is sql.DB.ExecContext, stamped.
+func (d *DB) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
+	return d.DB.ExecContext(profiler.Asked(ctx), query, args...)
+}
+
+// Prepare is sql.DB.Prepare, stamped.
+func (d *DB) Prepare(query string) (*sql.Stmt, error) {
+	return d.DB.PrepareContext(profiler.Asked(context.Background()), query)
+}
+
+// PrepareContext is sql.DB.PrepareContext, stamped.
+func (d *DB) PrepareContext(ctx context.Context, query string) (*sql.Stmt, error) {
+	return d.DB.PrepareContext(profiler.Asked(ctx), query)
+}
+
+// Begin is sql.DB.Begin, stamped.
+func (d *DB) Begin() (*sql.Tx, error) {
+	return d.DB.BeginTx(profiler.Asked(context.Background()), nil)
+}
+
+// BeginTx is sql.DB.BeginTx, stamped.
+func (d *DB) BeginTx(ctx context.Context, opts *sql.TxOptions) (*sql.Tx, error) {
+	return d.DB.BeginTx(profiler.Asked(ctx), opts)
+}
+
+// Conn is sql.DB.Conn, stamped.
+func (d *DB) Conn(ctx context.Context) (*sql.Conn, error) {
+	return d.DB.Conn(profiler.Asked(ctx))
+}

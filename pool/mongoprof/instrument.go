@@ -1,0 +1,94 @@
+package mongoprof
+
+import (
+	"context"
+	"net"
+
+	"github.com/connprof/connprof/handshake"
+	"github.com/connprof/connprof/pool"
+	"github.com/connprof/connprof/profiler"
+	"go.mongodb.org/mongo-driver/event"
+	"go.mongodb.org/mongo-driver/mongo"
+	"go.mongodb.org/mongo-driver/mongo/options"
+)
+
+// Instrument returns a copy of o whose client is profiled by p; o itself is not changed, and nil stands for options.Client(). A nil p
+// returns o as it is. What o has of its own keeps working: its dialer dials, inside ours; its pool, command and server monitors receive
+// every event, in the same order, on the same goroutine, and after ours, so that their time is not measured (before ours at a
+// connection's creation and at a heartbeat's start, for the same reason). CommandMonitor.Started is set only where o's is.
+//
+// Options that p instrumented before are taken apart first, so that nothing is recorded twice; monitors that were set on them since are
+// kept, and replace the ones they replaced. Make one call for each client: clients that share the result use the same connection
+// numbers, and what can't be told apart then is not recorded.
+func Instrument(p *profiler.Profiler, o *options.ClientOptions) *options.ClientOptions {
+	if p == nil {
+		return o
+	}
+	if o == nil {
+		o = options.Client()
+	}
+	c := *o
+	undo(p, &c)
+
+	w := &wrapped{dialer: c.Dialer, pool: c.PoolMonitor, command: c.Monitor, server: c.ServerMonitor}
+	var dial pool.DialFunc
+	if c.Dialer != nil {
+		dial = c.Dialer.DialContext
+	}
+	e := profiler.Endpoint{System: "mongodb"}
+	d := &handshake.Dialer{Profiler: p, Endpoint: e, DialFunc: dial}
+	w.cmap = &pool.CMAP{Profiler: p, Endpoint: e, Dial: d.DialContext, Unwatched: dial}
+	w.ourPool = poolMonitor(w.cmap, w.pool)
+	w.ourCommand = commandMonitor(w.cmap, w.command)
+	w.ourServer = serverMonitor(w.cmap, w.server)
+
+	c.Dialer, c.PoolMonitor, c.Monitor, c.ServerMonitor = w, w.ourPool, w.ourCommand, w.ourServer
+	return &c
+}
+
+// Connect is mongo.Connect with the options of uri and then opts, the last one winning, instrumented by p.
+func Connect(ctx context.Context, p *profiler.Profiler, uri string, opts ...*options.ClientOptions) (*mongo.Client, error) {
+	all := append([]*options.ClientOptions{options.Client().ApplyURI(uri)}, opts...)
+	return mongo.Connect(ctx, Instrument(p, options.MergeClientOptions(all...)))
+}
+
+// wrapped is the dialer of instrumented options. It knows what they were before.
+type wrapped struct {
+	cmap *pool.CMAP
+
+	dialer  options.ContextDialer
+	pool    *event.PoolMonitor
+	command *event.CommandMonitor
+	server  *event.ServerMonitor
+
+	ourPool    *event.PoolMonitor
+	ourCommand *event.CommandMonitor
+	ourServer  *event.ServerMonitor
+}
+
+var _ options.ContextDialer = (*wrapped)(nil)
+
+// DialContext dials for the driver.
+func (w *wrapped) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
+	return w.cmap.DialContext(ctx, network, address)
+}
+
+// undo takes p's instrumentation off c.
+func undo(p *profiler.Profiler, c *options.ClientOptions) {
+	for {
+		w, ok := c.Dialer.(*wrapped)
+		if !ok || w.cmap.Profiler != p {
+			return
+		}
+		c.Dialer = w.dialer
+		if c.PoolMonitor == w.ourPool {
+			c.PoolMonitor = w.pool
+		}
+		if c.Monitor == w.ourCommand {
+			c.Monitor = w.command
+		}
+		if c.ServerMonitor == w.ourServer {
+			c.ServerMonitor = w.server
+		}
+	}
+}

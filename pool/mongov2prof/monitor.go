@@ -1,0 +1,80 @@
+package mongov2prof
+
+import (
+	"context"
+
+	"github.com/connprof/connprof/pool"
+	"go.mongodb.org/mongo-driver/v2/event"
+)
+
+func poolMonitor(m *pool.CMAP, user *event.PoolMonitor) *event.PoolMonitor {
+	ours := func(e *event.PoolEvent) {
+		m.Pool(pool.PoolEvent{
+			Type: e.Type, Address: e.Address, ConnectionID: uint64(e.ConnectionID), Duration: e.Duration, Reason: e.Reason, Err: e.Error,
+		})
+	}
+	if user == nil || user.Event == nil {
+		return &event.PoolMonitor{Event: ours}
+	}
+	return &event.PoolMonitor{Event: func(e *event.PoolEvent) {
+		if e.Type == event.ConnectionCreated { // the create begins when the driver goes on
+			user.Event(e)
+			ours(e)
+			return
+		}
+		ours(e)
+		user.Event(e)
+	}}
+}
+
+func commandMonitor(m *pool.CMAP, user *event.CommandMonitor) *event.CommandMonitor {
+	if user == nil {
+		user = new(event.CommandMonitor)
+	}
+	return &event.CommandMonitor{
+		Started: user.Started, // never ours: the driver copies each command for it
+		Succeeded: func(ctx context.Context, e *event.CommandSucceededEvent) {
+			m.Command(ctx, pool.CommandEvent{
+				ConnectionID: e.ConnectionID, Name: e.CommandName, Database: e.DatabaseName, Duration: e.Duration, Reply: e.Reply,
+			})
+			if user.Succeeded != nil {
+				user.Succeeded(ctx, e)
+			}
+		},
+		Failed: func(ctx context.Context, e *event.CommandFailedEvent) {
+			m.Command(ctx, pool.CommandEvent{
+				ConnectionID: e.ConnectionID, Name: e.CommandName, Database: e.DatabaseName, Duration: e.Duration, Err: e.Failure,
+			})
+			if user.Failed != nil {
+				user.Failed(ctx, e)
+			}
+		},
+	}
+}
+
+func serverMonitor(m *pool.CMAP, user *event.ServerMonitor) *event.ServerMonitor {
+	ours := new(event.ServerMonitor)
+	if user != nil {
+		*ours = *user // everything but heartbeats is the user's alone
+	}
+	started, succeeded, failed := ours.ServerHeartbeatStarted, ours.ServerHeartbeatSucceeded, ours.ServerHeartbeatFailed
+	ours.ServerHeartbeatStarted = func(e *event.ServerHeartbeatStartedEvent) {
+		if started != nil {
+			started(e)
+		}
+		m.Heartbeat(pool.HeartbeatEvent{Type: pool.HeartbeatStarted, Awaited: e.Awaited})
+	}
+	ours.ServerHeartbeatSucceeded = func(e *event.ServerHeartbeatSucceededEvent) {
+		m.Heartbeat(pool.HeartbeatEvent{Type: pool.HeartbeatSucceeded, Awaited: e.Awaited})
+		if succeeded != nil {
+			succeeded(e)
+		}
+	}
+	ours.ServerHeartbeatFailed = func(e *event.ServerHeartbeatFailedEvent) {
+		m.Heartbeat(pool.HeartbeatEvent{Type: pool.HeartbeatFailed, Awaited: e.Awaited, Err: e.Failure})
+		if failed != nil {
+			failed(e)
+		}
+	}
+	return ours
+}

@@ -1,0 +1,5 @@
+//go:build race
+
+package mysqlprof
+
+const raceEnabled = true

@@ -1,0 +1,158 @@
+package pool
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+
+	"github.com/connprof/connprof/profiler"
+)
+
+// sqlConn is what every wrapped driver.Conn is made of; wrapConn adds the optional interfaces. database/sql holds a connection's lock
+// around all calls, so that the fields need none.
+//
+// Where an optional interface has a neutral answer, the wrapper always has it and gives that answer for a driver without it, as
+// database/sql itself does (ctxutil.go): Pinger, ConnPrepareContext, ConnBeginTx, NamedValueChecker.
+type sqlConn struct {
+	inner driver.Conn
+	of    *profiler.Conn
+
+	execer    driver.ExecerContext
+	queryer   driver.QueryerContext
+	oldExec   driver.Execer  //nolint:staticcheck // database/sql still asks for it
+	oldQuery  driver.Queryer //nolint:staticcheck // database/sql still asks for it
+	resetter  driver.SessionResetter
+	validator driver.Validator
+
+	slot rows // the Rows of a checkout's first query, so that it costs no allocation
+	busy bool // slot is in use
+	ops  int  // operations of this checkout
+
+	declined profiler.Instant // entry of a query that the driver declined (ErrSkip): it goes on as Prepare and Stmt
+	reason   profiler.CloseReason
+	err      error // what made it close
+}
+
+func (c *sqlConn) Prepare(query string) (driver.Stmt, error) {
+	return c.PrepareContext(context.Background(), query)
+}
+
+// PrepareContext is an operation of its own, unless it continues a query that the driver declined to run at once.
+func (c *sqlConn) PrepareContext(ctx context.Context, query string) (driver.Stmt, error) {
+	start := c.declined
+	c.declined = 0
+	oneShot := start.Known()
+	if !oneShot {
+		start = profiler.Now()
+	}
+	s, err := c.prepare(ctx, query)
+	if oneShot && err == nil {
+		return wrapStmt(s, c, query, start), nil
+	}
+	op := c.begin(ctx, profiler.OpPrepare, start, query)
+	c.end(ctx, &op, err)
+	if err != nil {
+		return s, err
+	}
+	return wrapStmt(s, c, query, 0), nil
+}
+
+func (c *sqlConn) prepare(ctx context.Context, query string) (driver.Stmt, error) {
+	if p, ok := c.inner.(driver.ConnPrepareContext); ok {
+		return p.PrepareContext(ctx, query)
+	}
+	s, err := c.inner.Prepare(query)
+	if err == nil && ctx.Err() != nil {
+		s.Close()
+		return nil, ctx.Err()
+	}
+	return s, err
+}
+
+// Close tells why, as far as the connection's own history knows, and closes the driver's connection.
+func (c *sqlConn) Close() error {
+	err := c.inner.Close()
+	c.of.Closed(c.reason, c.err)
+	return err
+}
+
+func (c *sqlConn) Begin() (driver.Tx, error) {
+	return c.BeginTx(context.Background(), driver.TxOptions{})
+}
+
+// BeginTx refuses what a driver without ConnBeginTx can't do, with database/sql's own words.
+func (c *sqlConn) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.Tx, error) {
+	op := c.begin(ctx, profiler.OpBegin, profiler.Now(), "")
+	t, err := c.beginTx(ctx, opts)
+	c.end(ctx, &op, err)
+	if err != nil {
+		return t, err
+	}
+	return &tx{inner: t, conn: c, ctx: ctx}, nil
+}
+
+func (c *sqlConn) beginTx(ctx context.Context, opts driver.TxOptions) (driver.Tx, error) {
+	if b, ok := c.inner.(driver.ConnBeginTx); ok {
+		return b.BeginTx(ctx, opts)
+	}
+	if opts.Isolation != 0 {
+		return nil, errors.New("sql: driver does not support non-default isolation level")
+	}
+	if opts.ReadOnly {
+		return nil, errors.New("sql: driver does not support read-only transactions")
+	}
+	t, err := c.inner.Begin() //nolint:staticcheck // for drivers that have nothing else
+	if err == nil && ctx.Err() != nil {
+		t.Rollback()
+		return nil, ctx.Err()
+	}
+	return t, err
+}
+
+// Ping is not an operation.
+func (c *sqlConn) Ping(ctx context.Context) error {
+	if p, ok := c.inner.(driver.Pinger); ok {
+		return p.Ping(ctx)
+	}
+	return nil
+}
+
+// CheckNamedValue leaves the argument to database/sql if the driver has no say.
+func (c *sqlConn) CheckNamedValue(v *driver.NamedValue) error {
+	if n, ok := c.inner.(driver.NamedValueChecker); ok {
+		return n.CheckNamedValue(v)
+	}
+	return driver.ErrSkip
+}
+
+func (c *sqlConn) begin(ctx context.Context, k profiler.OpKind, at profiler.Instant, text string) profiler.Op {
+	c.declined = 0
+	op := c.of.Begin(ctx, k, at)
+	op.Text = text
+	return op
+}
+
+// end ends an operation that has no rows, now.
+func (c *sqlConn) end(ctx context.Context, op *profiler.Op, err error) {
+	if c.failed(op, err) {
+		return
+	}
+	op.End(ctx, profiler.Now(), err)
+}
+
+// failed notes what an error says about the connection, and reports whether the operation was none: database/sql repeats one that met a
+// dead connection.
+func (c *sqlConn) failed(op *profiler.Op, err error) bool {
+	if err == nil {
+		c.ops++
+		return false
+	}
+	if errors.Is(err, driver.ErrBadConn) {
+		c.reason, c.err = profiler.CloseStale, err
+		op.Skip(true)
+		return true
+	}
+	c.ops++
+	c.err = err
+	return false
+}

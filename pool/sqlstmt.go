@@ -1,0 +1,148 @@
+package pool
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+
+	"github.com/connprof/connprof/profiler"
+)
+
+// stmt wraps driver.Stmt. StmtExecContext and StmtQueryContext are always there, as database/sql itself would do without them; so is
+// NamedValueChecker, which shadows the connection's and therefore asks statement, then connection, then leaves it to database/sql.
+// ColumnConverter is there exactly if the driver has it.
+type stmt struct {
+	inner driver.Stmt
+	conn  *sqlConn
+	query string
+	// since is the entry of the query that this statement was prepared for and that runs on it once; zero for one that the caller prepared.
+	since profiler.Instant
+}
+
+type stmtWithConverter struct {
+	*stmt
+	driver.ColumnConverter //nolint:staticcheck // database/sql still asks for it
+}
+
+func wrapStmt(s driver.Stmt, c *sqlConn, query string, since profiler.Instant) driver.Stmt {
+	w := &stmt{inner: s, conn: c, query: query, since: since}
+	if cc, ok := s.(driver.ColumnConverter); ok { //nolint:staticcheck // database/sql still asks for it
+		return stmtWithConverter{w, cc}
+	}
+	return w
+}
+
+func (s *stmt) Close() error  { return s.inner.Close() }
+func (s *stmt) NumInput() int { return s.inner.NumInput() }
+
+func (s *stmt) Exec(args []driver.Value) (driver.Result, error) {
+	return s.ExecContext(context.Background(), named(args))
+}
+
+func (s *stmt) Query(args []driver.Value) (driver.Rows, error) {
+	return s.QueryContext(context.Background(), named(args))
+}
+
+// start is when the operation began: with the query that the driver declined, if this statement was prepared for it.
+func (s *stmt) start() profiler.Instant {
+	at := s.since
+	s.since = 0
+	if !at.Known() {
+		at = profiler.Now()
+	}
+	return at
+}
+
+func (s *stmt) ExecContext(ctx context.Context, args []driver.NamedValue) (driver.Result, error) {
+	op := s.conn.begin(ctx, profiler.OpExec, s.start(), s.query)
+	var r driver.Result
+	var err error
+	if e, ok := s.inner.(driver.StmtExecContext); ok {
+		r, err = e.ExecContext(ctx, args)
+	} else if vs, verr := values(ctx, args); verr != nil {
+		err = verr
+	} else {
+		r, err = s.inner.Exec(vs) //nolint:staticcheck // for drivers that have nothing else
+	}
+	s.conn.end(ctx, &op, err)
+	return r, err
+}
+
+func (s *stmt) QueryContext(ctx context.Context, args []driver.NamedValue) (driver.Rows, error) {
+	op := s.conn.begin(ctx, profiler.OpQuery, s.start(), s.query)
+	var r driver.Rows
+	var err error
+	if q, ok := s.inner.(driver.StmtQueryContext); ok {
+		r, err = q.QueryContext(ctx, args)
+	} else if vs, verr := values(ctx, args); verr != nil {
+		err = verr
+	} else {
+		r, err = s.inner.Query(vs) //nolint:staticcheck // for drivers that have nothing else
+	}
+	return s.conn.rowsOf(ctx, &op, r, err)
+}
+
+func (s *stmt) CheckNamedValue(v *driver.NamedValue) error {
+	if n, ok := s.inner.(driver.NamedValueChecker); ok {
+		return n.CheckNamedValue(v)
+	}
+	return s.conn.CheckNamedValue(v)
+}
+
+// tx reports Commit and Rollback as operations under BeginTx's context.
+type tx struct {
+	inner driver.Tx
+	conn  *sqlConn
+	ctx   context.Context
+}
+
+func (t *tx) Commit() error {
+	op := t.conn.begin(t.ctx, profiler.OpCommit, profiler.Now(), "")
+	err := t.inner.Commit()
+	t.conn.end(t.ctx, &op, err)
+	return err
+}
+
+func (t *tx) Rollback() error {
+	op := t.conn.begin(t.ctx, profiler.OpRollback, profiler.Now(), "")
+	err := t.inner.Rollback()
+	t.conn.end(t.ctx, &op, err)
+	return err
+}
+
+// execOld and queryOld do for a driver with the interfaces of Go 1.7 what database/sql does (ctxutil.go).
+func execOld(ctx context.Context, e driver.Execer, query string, args []driver.NamedValue) (driver.Result, error) { //nolint:staticcheck
+	vs, err := values(ctx, args)
+	if err != nil {
+		return nil, err
+	}
+	return e.Exec(query, vs)
+}
+
+func queryOld(ctx context.Context, q driver.Queryer, query string, args []driver.NamedValue) (driver.Rows, error) { //nolint:staticcheck
+	vs, err := values(ctx, args)
+	if err != nil {
+		return nil, err
+	}
+	return q.Query(query, vs)
+}
+
+// values is what a driver without contexts gets: no names, and nothing once the context has ended.
+func values(ctx context.Context, args []driver.NamedValue) ([]driver.Value, error) {
+	vs := make([]driver.Value, len(args))
+	for i, a := range args {
+		if len(a.Name) > 0 {
+			return nil, errors.New("sql: driver does not support the use of Named Parameters")
+		}
+		vs[i] = a.Value
+	}
+	return vs, ctx.Err()
+}
+
+func named(args []driver.Value) []driver.NamedValue {
+	ns := make([]driver.NamedValue, len(args))
+	for i, a := range args {
+		ns[i] = driver.NamedValue{Ordinal: i + 1, Value: a}
+	}
+	return ns
+}

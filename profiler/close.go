@@ -1,0 +1,75 @@
+package profiler
+
+import "time"
+
+// Close describes a connection's end.
+type Close struct {
+	At     time.Time
+	Reason CloseReason
+	Err    error
+	Life   time.Duration // ready to closed
+	Ops    uint64        // operations that ran on it
+}
+
+// CloseWithWire says that nothing above the wire will report this connection's end, so that the wire's close has to serve.
+func (c *Conn) CloseWithWire() {
+	if c == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.byWire = true
+}
+
+// WireClosed says that the network connection was closed. It ends a connection of any role but RolePool, whose end its pool reports with
+// the reason, and of RolePool after CloseWithWire. A create that has not ended yet is ended by whoever began it.
+func (c *Conn) WireClosed() {
+	if c == nil {
+		return
+	}
+	c.mu.Lock()
+	ends := c.finished && (c.role != RolePool || c.byWire)
+	c.mu.Unlock()
+	if ends {
+		c.Closed(CloseUnknown, nil)
+	}
+}
+
+// Closed reports the connection's end. The first call counts. The event reaches the sinks later, from a call that holds no lock of the
+// pool: drivers' close callbacks run under such locks. A connection that was never ready has no life and so no end: its failed create
+// says all. While the create goes on, the close waits for Ready (and Fail makes it void).
+func (c *Conn) Closed(reason CloseReason, err error) {
+	if c == nil {
+		return
+	}
+	if reason >= numCloseReasons {
+		reason = CloseUnknown
+	}
+	c.mu.Lock()
+	if c.closed {
+		c.mu.Unlock()
+		return
+	}
+	c.closed, c.reason = true, reason
+	finished := c.finished
+	c.mu.Unlock()
+	c.p.live.remove(c)
+	if finished {
+		c.end(reason, err)
+	}
+}
+
+// end counts and reports the close of a connection that was ready.
+func (c *Conn) end(reason CloseReason, err error) {
+	ready := c.ReadyAt()
+	if !ready.Known() {
+		return
+	}
+	now := Now()
+	life := max(0, now.Sub(ready))
+	c.s.closed[reason].Add(1)
+	c.s.record(MeasureLife, OK, life)
+	c.p.deferClose(Event{Kind: KindClose, Conn: c, Close: Close{
+		At: c.Time(now), Reason: reason, Err: err, Life: life, Ops: c.use.ops.Load(),
+	}})
+}

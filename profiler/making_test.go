@@ -1,0 +1,311 @@
+package profiler
+
+import (
+	"context"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"reflect"
+	"sync"
+	"testing"
+	"time"
+)
+
+// sumOf fails the test unless the create's phases lie within it and sum to it.
+func sumOf(t *testing.T, cr *Create) {
+	t.Helper()
+	var sum time.Duration
+	for p, s := range cr.Phases {
+		if (!s.Present && s != Span{}) || s.Duration < 0 || s.Begin < 0 || s.Begin+s.Duration > cr.Duration {
+			t.Fatalf("%s is %+v in a create of %v", Phase(p), s, cr.Duration)
+		}
+		sum += s.Duration
+	}
+	if sum != cr.Duration {
+		t.Fatalf("the phases sum to %v, the create took %v: %+v", sum, cr.Duration, cr.Phases)
+	}
+	if cr.Phases[NoPhase].Present {
+		t.Fatal("time is charged to no phase")
+	}
+}
+
+// settler is a Watcher that makes cuts of its own when the create ends.
+type settler struct {
+	c     *Conn
+	cuts  func(end Instant)
+	calls int
+}
+
+func (s *settler) Settle(end Instant, _ error) {
+	s.calls++
+	if s.cuts != nil {
+		s.cuts(end)
+	}
+}
+
+func TestPhasesSumToTheCreateWhateverHappens(t *testing.T) {
+	var p Profiler
+	for seed := range uint64(3000) {
+		rnd := rand.New(rand.NewPCG(seed, 7))
+		c := p.NewConn(orders, RolePool)
+		at := c.started
+		somewhen := func() Instant { // mostly onward, at times back, or not known
+			switch rnd.IntN(12) {
+			case 0:
+				return 0
+			case 1, 2:
+				return at.Add(-time.Duration(rnd.IntN(5000)))
+			}
+			at = at.Add(time.Duration(rnd.IntN(1000)))
+			return at
+		}
+		cut := func() { c.Cut(Phase(rnd.IntN(int(NumPhases)+2)), somewhen()) }
+		for range rnd.IntN(20) {
+			switch rnd.IntN(10) {
+			case 0:
+				c.Lost(somewhen(), io.EOF)
+			case 1:
+				c.Watch(&settler{c: c, cuts: func(Instant) { cut(); cut() }})
+			case 2:
+				c.Attempt(Attempt{Begin: c.Since(at)})
+			default:
+				cut()
+			}
+		}
+		switch rnd.IntN(3) {
+		case 0:
+			c.Ready(context.Background())
+		case 1:
+			c.ReadyAlone(somewhen())
+		case 2:
+			if rnd.IntN(2) == 0 {
+				c.Update(func(cr *Create) { cr.Failed = Phase(rnd.IntN(int(NumPhases) + 2)) })
+			}
+			c.Fail(nil, io.ErrUnexpectedEOF)
+		}
+		sumOf(t, c.Create())
+		if cr := c.Create(); (cr.Err != nil) != (cr.Failed != NoPhase) || cr.Failed >= NumPhases {
+			t.Fatalf("err %v, failed in %v", cr.Err, cr.Failed)
+		}
+		c.Closed(CloseUnknown, nil)
+	}
+	for _, e := range p.Report().Endpoints {
+		var sum time.Duration
+		for _, s := range e.Breakdown {
+			sum += s.Sum
+		}
+		if want := e.Distribution(MeasureCreate, OK).Sum; sum != want {
+			t.Errorf("the breakdown sums to %v, the creates to %v", sum, want)
+		}
+	}
+}
+
+func TestCutChargesWhatIsNotChargedYet(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var p Profiler
+		c := p.NewConn(orders, RolePool)
+		start := Now()
+		pass(3 * time.Millisecond)
+		c.Cut(Resolve, Now())
+		c.Cut(Hook, start.Add(time.Millisecond)) // charged already
+		c.Cut(TLS, 0)                            // not known
+		pass(2 * time.Millisecond)
+		c.Cut(Connect, Now())
+		c.Cut(Verify, Now()) // took no time, but was there
+		pass(time.Millisecond)
+		c.Cut(Phase(200), Now()) // no such phase
+		pass(time.Millisecond)
+		c.Ready(context.Background())
+		want := [NumPhases]Span{
+			Resolve: {0, 3 * time.Millisecond, true}, Connect: {3 * time.Millisecond, 2 * time.Millisecond, true},
+			Verify: {5 * time.Millisecond, 0, true}, Other: {5 * time.Millisecond, 2 * time.Millisecond, true},
+		}
+		if cr := c.Create(); cr.Phases != want || cr.Duration != 7*time.Millisecond || !cr.Caller {
+			t.Errorf("got %+v, caller %t", cr, cr.Caller)
+		}
+	})
+}
+
+func TestAFinishedCreateNeverChanges(t *testing.T) {
+	for name, finish := range map[string]func(*Conn){
+		"ready":  func(c *Conn) { c.Ready(context.Background()) },
+		"alone":  func(c *Conn) { c.ReadyAlone(Now()) },
+		"failed": func(c *Conn) { c.Fail(nil, io.EOF) },
+	} {
+		var r recorder
+		p := Profiler{Sinks: []Sink{&r}}
+		c := p.NewConn(orders, RolePool)
+		dialed := Now()
+		c.Cut(Connect, dialed)
+		c.Attempt(Attempt{Address: "a"})
+		if c.Create() != nil {
+			t.Fatalf("%s: there is a Create before it ended", name)
+		}
+		finish(c)
+		cr := *c.Create()
+		cr.Attempts = append([]Attempt(nil), cr.Attempts...)
+		late := &settler{}
+		c.Cut(TLS, Now().Add(time.Second))
+		c.Update(func(cr *Create) { cr.Caller = !cr.Caller })
+		c.Attempt(Attempt{Address: "b"})
+		c.Watch(late)
+		c.Lost(Now(), io.ErrClosedPipe)
+		c.Ready(nil)
+		c.ReadyAlone(Now())
+		c.Fail(context.Background(), io.ErrNoProgress)
+		if !reflect.DeepEqual(*c.Create(), cr) {
+			t.Errorf("%s: was\n%+v, is\n%+v", name, cr, *c.Create())
+		}
+		if late.calls != 0 || r.count(KindCreate) != 1 {
+			t.Errorf("%s: a late watcher was called %d times, %d creates reported", name, late.calls, r.count(KindCreate))
+		}
+	}
+}
+
+func TestLostFoldsADialIntoAttempts(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		const ms = time.Millisecond
+		var p Profiler
+		c := p.NewConn(orders, RolePool)
+		c.Lost(Now(), io.EOF) // nothing was dialed
+		cut := func(p Phase, d time.Duration) { pass(d); c.Cut(p, Now()) }
+		cut(Hook, ms)
+		cut(Resolve, 2*ms)
+		cut(Connect, 3*ms)
+		c.Attempt(Attempt{Address: "loser", Begin: 3 * ms, Duration: 3 * ms})
+		c.Attempt(Attempt{Address: "slower", Begin: 4 * ms, Duration: 2 * ms, Reached: Connect})
+		w := &settler{c: c, cuts: func(end Instant) { c.Cut(Auth, end) }}
+		c.Watch(w)
+		c.Update(func(cr *Create) { cr.TLS.Seen, cr.Wire.Turns, cr.Cause = true, 4, io.EOF })
+		pass(5 * ms)
+		rejected := errors.New("server is not a primary")
+		c.Lost(Now(), rejected)
+		cut(Connect, 7*ms)
+		c.Attempt(Attempt{Address: "winner", Begin: 11 * ms, Duration: 7 * ms})
+		c.Ready(nil)
+
+		cr := c.Create()
+		sumOf(t, cr)
+		want := [NumPhases]Span{Hook: {0, ms, true}, Resolve: {ms, 2 * ms, true}, Attempts: {3 * ms, 8 * ms, true}, Connect: {11 * ms, 7 * ms, true}}
+		if cr.Phases != want {
+			t.Errorf("phases %+v", cr.Phases)
+		}
+		wantAttempts := []Attempt{
+			{Address: "loser", Begin: 3 * ms, Duration: 8 * ms, Reached: Auth, Err: rejected},
+			{Address: "slower", Begin: 4 * ms, Duration: 2 * ms, Reached: Connect},
+			{Address: "winner", Begin: 11 * ms, Duration: 7 * ms},
+		}
+		if !reflect.DeepEqual(cr.Attempts, wantAttempts) {
+			t.Errorf("attempts %+v", cr.Attempts)
+		}
+		if w.calls != 1 || cr.TLS.Seen || cr.Wire.Turns != 0 || cr.Cause != nil {
+			t.Errorf("settled %d times; left of the lost dial: %+v %+v %v", w.calls, cr.TLS, cr.Wire, cr.Cause)
+		}
+	})
+}
+
+func TestLostFoldsADialThatFailedAtItsConnect(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var p Profiler
+		c := p.NewConn(orders, RolePool)
+		pass(time.Millisecond)
+		c.Cut(Connect, Now())
+		c.Attempt(Attempt{Address: "down", Duration: time.Millisecond, Reached: Connect, Err: io.EOF})
+		c.Update(func(cr *Create) { cr.Failed = Connect })
+		c.Lost(Now(), io.ErrClosedPipe)
+		pass(2 * time.Millisecond)
+		c.Cut(Connect, Now())
+		c.Ready(nil)
+		cr := c.Create()
+		if cr.Phases[Attempts].Duration != time.Millisecond || cr.Phases[Connect].Duration != 2*time.Millisecond || cr.Attempts[0].Err != io.EOF {
+			t.Errorf("got %+v", cr)
+		}
+	})
+}
+
+func TestAttemptsAreBoundedAndCounted(t *testing.T) {
+	var p Profiler
+	c := p.NewConn(orders, RolePool)
+	for range MaxAttempts + 5 {
+		c.Attempt(Attempt{})
+	}
+	c.Ready(nil)
+	if cr := c.Create(); len(cr.Attempts) != MaxAttempts || cr.AttemptsDropped != 5 {
+		t.Errorf("%d kept, %d dropped", len(cr.Attempts), cr.AttemptsDropped)
+	}
+}
+
+func TestAFailureIsKeptAsItIs(t *testing.T) {
+	canceled, cancel := context.WithCancel(context.Background())
+	cancel()
+	own := errors.New("driver: bad connection")
+	for _, tt := range []struct {
+		name   string
+		ctx    context.Context
+		err    error
+		failed Phase
+		want   Outcome
+		phase  Phase
+	}{
+		{"an error without a named phase failed in other", nil, own, NoPhase, Failed, Other},
+		{"a named phase", nil, own, TLS, Failed, TLS},
+		{"an invalid phase", nil, own, NumPhases, Failed, Other},
+		{"the caller's context was canceled", canceled, own, Auth, Canceled, Auth},
+		{"a deadline", nil, context.DeadlineExceeded, Connect, Timeout, Connect},
+	} {
+		var p Profiler
+		c := p.NewConn(orders, RolePool)
+		c.Update(func(cr *Create) { cr.Failed = tt.failed })
+		c.Fail(tt.ctx, tt.err)
+		if cr := c.Create(); cr.Err != tt.err || cr.Outcome != tt.want || cr.Failed != tt.phase || c.ReadyAt().Known() {
+			t.Errorf("%s: %v, %v in %v", tt.name, cr.Err, cr.Outcome, cr.Failed)
+		}
+	}
+	var p Profiler
+	c := p.NewConn(orders, RolePool)
+	if c.Fail(nil, nil); c.Create().Err == nil {
+		t.Error("Fail without an error made the connection ready")
+	}
+}
+
+func TestWhoeverEndsTheCreateFirstEndsIt(t *testing.T) {
+	var r recorder
+	p := Profiler{Sinks: []Sink{&r}}
+	const n = 200
+	for range n {
+		c := p.NewConn(orders, RolePool)
+		w := &settler{c: c, cuts: func(end Instant) { c.Cut(Auth, end) }}
+		c.Watch(w)
+		var wg sync.WaitGroup
+		for i := range 6 {
+			wg.Go(func() {
+				switch i % 3 {
+				case 0:
+					c.Ready(context.Background())
+				case 1:
+					c.Fail(nil, io.EOF)
+				case 2:
+					c.Closed(CloseIdleTime, nil)
+				}
+				c.Cut(TLS, Now())
+				c.Create()
+			})
+		}
+		wg.Wait()
+		if w.calls != 1 {
+			t.Fatalf("settled %d times", w.calls)
+		}
+		sumOf(t, c.Create())
+	}
+	rep := p.Report()
+	e := rep.Endpoint("", RolePool)
+	if got := r.count(KindCreate); got != n || e.Created+e.Failed != n {
+		t.Errorf("%d creates reported, %d counted, want %d", got, e.Created+e.Failed, n)
+	}
+	if got := r.count(KindClose); int64(got) != e.Created || e.Closed != e.Created || e.Live != 0 {
+		t.Errorf("%d closes reported, %d counted, of %d that were ready; %d live", got, e.Closed, e.Created, e.Live)
+	}
+	if len(p.Conns()) != 0 {
+		t.Errorf("%d connections are still listed", len(p.Conns()))
+	}
+}

@@ -1,0 +1,177 @@
+package profiler
+
+import (
+	"context"
+	"testing"
+	"time"
+)
+
+func TestUseAndIdleAlternate(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var r recorder
+		p, c := ready(&r)
+		ctx := context.Background()
+		c.CheckedOut(ctx, 0, Now())
+		op(ctx, c, OpExec, 2*ms, 0, nil)
+		pass(ms)
+		c.CheckedIn(0) // one operation: its end serves
+		wantMeasure(t, p, MeasureUse, 1, 2*ms)
+		wantMeasure(t, p, MeasureIdle, 0, 0)
+		pass(10 * ms)
+		c.CheckedOut(ctx, 0, Now())
+		op(ctx, c, OpBegin, ms, 0, nil)
+		if o := r.last(KindOperation).Op; o.Idle != 11*ms {
+			t.Errorf("idle before the first operation of a use: %v, want 11ms", o.Idle)
+		}
+		op(ctx, c, OpCommit, ms, 0, nil)
+		if o := r.last(KindOperation).Op; o.Idle != 0 {
+			t.Errorf("idle within a use: %v", o.Idle)
+		}
+		pass(5 * ms)
+		c.CheckedIn(0) // two operations: now
+		wantMeasure(t, p, MeasureUse, 2, 9*ms)
+		wantMeasure(t, p, MeasureIdle, 1, 11*ms)
+		pass(ms)
+		c.CheckedOut(ctx, 0, Now())
+		pass(3 * ms)
+		c.CheckedIn(0) // none: now
+		wantMeasure(t, p, MeasureUse, 3, 12*ms)
+		c.CheckedOut(ctx, 0, Now())
+		o := c.Begin(ctx, OpQuery, Now())
+		pass(2 * ms)
+		o.Responded(ctx, Now(), nil)
+		c.CheckedIn(0) // one that did not end: now, not the end of one long ago
+		wantMeasure(t, p, MeasureUse, 4, 14*ms)
+	})
+}
+
+func TestAFreshConnectionIsInUseFromItsHandOver(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		p, c := ready()
+		op(context.Background(), c, OpExec, 2*ms, 0, nil)
+		c.CheckedIn(Now()) // database/sql does not reset a new connection: no checkout was seen
+		wantMeasure(t, p, MeasureUse, 1, 2*ms)
+	})
+}
+
+func TestWaitsAreTheCallersOwn(t *testing.T) {
+	for _, tt := range []struct {
+		name         string
+		run          func(p *Profiler) *Conn
+		n            uint64
+		wait, queued time.Duration
+	}{
+		{"a mark that the checkout takes", func(p *Profiler) *Conn {
+			c := p.NewConn(orders, RolePool)
+			c.Ready(nil)
+			ctx := Asked(context.Background())
+			pass(3 * ms)
+			c.CheckedOut(ctx, 0, Now())
+			pass(9 * ms) // no longer waiting
+			op(ctx, c, OpExec, ms, 0, nil)
+			op(ctx, c, OpExec, ms, 0, nil)
+			return c
+		}, 1, 3 * ms, 3 * ms},
+		{"a mark that the operation takes", func(p *Profiler) *Conn {
+			c := p.NewConn(orders, RolePool)
+			c.Ready(nil)
+			ctx := Asked(context.Background())
+			pass(2 * ms)
+			op(ctx, c, OpExec, ms, 0, nil)
+			op(ctx, c, OpExec, ms, 0, nil)
+			return c
+		}, 1, 2 * ms, 2 * ms},
+		{"an instant that the pool tells", func(p *Profiler) *Conn {
+			c := p.NewConn(orders, RolePool)
+			c.Ready(nil)
+			asked := Now()
+			pass(4 * ms)
+			c.CheckedOut(nil, asked, Now())
+			op(nil, c, OpExec, ms, 0, nil)
+			return c
+		}, 1, 4 * ms, 4 * ms},
+		{"a create of the caller's own", func(p *Profiler) *Conn {
+			ctx := Asked(context.Background())
+			pass(ms)
+			c := p.NewConn(orders, RolePool)
+			pass(6 * ms)
+			c.Ready(ctx)
+			op(ctx, c, OpExec, ms, 0, nil)
+			return c
+		}, 1, 7 * ms, ms},
+		{"a create in the background that the caller waited for", func(p *Profiler) *Conn {
+			c := p.NewConn(orders, RolePool)
+			pass(ms)
+			ctx := Asked(context.Background())
+			pass(4 * ms)
+			c.Ready(nil)
+			pass(2 * ms)
+			c.CheckedOut(ctx, 0, Now())
+			op(ctx, c, OpExec, ms, 0, nil)
+			return c
+		}, 1, 6 * ms, 2 * ms},
+		{"nobody asked", func(p *Profiler) *Conn {
+			c := p.NewConn(orders, RolePool)
+			pass(5 * ms)
+			c.Ready(context.Background())
+			c.CheckedOut(context.Background(), 0, Now())
+			op(context.Background(), c, OpExec, ms, 0, nil)
+			return c
+		}, 0, 0, 0},
+		{"a wait that no operation took is not the next one's", func(p *Profiler) *Conn {
+			c := p.NewConn(orders, RolePool)
+			c.Ready(nil)
+			ctx := Asked(context.Background())
+			pass(3 * ms)
+			c.CheckedOut(ctx, 0, Now())
+			c.CheckedIn(Now())
+			c.CheckedOut(context.Background(), 0, Now())
+			op(context.Background(), c, OpExec, ms, 0, nil)
+			return c
+		}, 0, 0, 0},
+		{"a declined operation leaves it to the next", func(p *Profiler) *Conn {
+			c := p.NewConn(orders, RolePool)
+			c.Ready(nil)
+			ctx := Asked(context.Background())
+			pass(2 * ms)
+			o := c.Begin(ctx, OpQuery, Now())
+			o.Skip(false)
+			op(ctx, c, OpQuery, ms, 0, nil)
+			return c
+		}, 1, 2 * ms, 2 * ms},
+		{"a dead connection leaves it to the next connection", func(p *Profiler) *Conn {
+			c, d := p.NewConn(orders, RolePool), p.NewConn(orders, RolePool)
+			c.Ready(nil)
+			d.Ready(nil)
+			ctx := Asked(context.Background())
+			pass(2 * ms)
+			c.CheckedOut(ctx, 0, Now())
+			o := c.Begin(ctx, OpQuery, Now())
+			o.Skip(true)
+			pass(ms)
+			d.CheckedOut(ctx, 0, Now())
+			op(ctx, d, OpQuery, ms, 0, nil)
+			op(ctx, c, OpQuery, ms, 0, nil)
+			return d
+		}, 1, 3 * ms, 3 * ms},
+	} {
+		bubble(t, func(t *testing.T) {
+			var r recorder
+			p := &Profiler{Sinks: []Sink{&r}}
+			c := tt.run(p)
+			if n, sum := counts(p, MeasureWait); n != tt.n || sum != tt.wait {
+				t.Errorf("%s: %d waits, %v; want %d, %v", tt.name, n, sum, tt.n, tt.wait)
+			}
+			if n, sum := counts(p, MeasureQueued); n != tt.n || sum != tt.queued {
+				t.Errorf("%s: queued %v, want %v", tt.name, sum, tt.queued)
+			}
+			for _, e := range r.events {
+				if o := e.Op; e.Kind == KindOperation && e.Conn == c && o.WaitKnown {
+					if o.Wait != tt.wait || o.Queued != tt.queued || o.Asked.IsZero() {
+						t.Errorf("%s: the operation says %v, %v", tt.name, o.Wait, o.Queued)
+					}
+				}
+			}
+		})
+	}
+}
