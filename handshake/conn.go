@@ -16,28 +16,51 @@ type conn struct {
 	of       *profiler.Conn
 }
 
-// sysConn is a conn over one that implements syscall.Conn. Drivers check a connection's health through that interface: hiding it turns
-// the check off, and claiming it over a connection without it makes every check fail.
-type sysConn struct {
-	*conn
-	sys syscall.Conn
-}
-
-// SyscallConn is the inner connection's.
-func (c sysConn) SyscallConn() (syscall.RawConn, error) { return c.sys.SyscallConn() }
+// Drivers and the standard library ask a connection for more than net.Conn, so each of these is there exactly when the inner connection
+// has it. syscall.Conn: drivers check a connection's health through it; hiding it turns the check off, and claiming it over a connection
+// without it makes every check fail. halfCloser: TCP and unix sockets have it.
+type (
+	sysConn struct {
+		*conn
+		syscall.Conn
+	}
+	halfConn struct {
+		*conn
+		halfCloser
+	}
+	sysHalfConn struct {
+		*conn
+		syscall.Conn
+		halfCloser
+	}
+	halfCloser interface {
+		CloseRead() error
+		CloseWrite() error
+	}
+)
 
 var (
 	_ net.Conn     = (*conn)(nil)
 	_ net.Conn     = sysConn{}
+	_ net.Conn     = halfConn{}
+	_ net.Conn     = sysHalfConn{}
 	_ syscall.Conn = sysConn{}
+	_ syscall.Conn = sysHalfConn{}
 )
 
 func newConn(nc net.Conn, w *watch) net.Conn {
 	c := &conn{Conn: nc, of: w.c}
 	c.watching.Store(w)
-	w.detach = func() { c.watching.Store(nil) }
-	if s, ok := nc.(syscall.Conn); ok {
-		return sysConn{c, s}
+	w.conn = c
+	s, sys := nc.(syscall.Conn)
+	h, half := nc.(halfCloser)
+	switch {
+	case sys && half:
+		return &sysHalfConn{c, s, h}
+	case sys:
+		return &sysConn{c, s}
+	case half:
+		return &halfConn{c, h}
 	}
 	return c
 }

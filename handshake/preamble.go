@@ -1,22 +1,6 @@
 package handshake
 
-import (
-	"bytes"
-	"encoding/binary"
-)
-
-// isSSLRequest reports whether a whole write is a client's request for TLS in the clear: MySQL's is a 32-byte packet with sequence
-// number 1 and CLIENT_SSL among its capabilities (MySQL internals, Protocol::SSLRequest), PostgreSQL's is 8 bytes (protocol §55.2.10).
-func isSSLRequest(b []byte) bool {
-	const clientSSL = 1 << 11
-	switch len(b) {
-	case 4 + 32:
-		return b[0] == 32 && b[1] == 0 && b[2] == 0 && b[3] == 1 && binary.LittleEndian.Uint32(b[4:])&clientSSL != 0
-	case 8:
-		return binary.BigEndian.Uint32(b) == 8 && binary.BigEndian.Uint32(b[4:]) == 80877103
-	}
-	return false
-}
+import "bytes"
 
 // greeting collects the first bytes that a server sends before the client said anything but a request for TLS. It recognises MySQL's
 // protocol 10 (packet header, 10, the version up to a NUL), and keeps no more than the version.

@@ -13,7 +13,13 @@ func (w *watch) Settle(end profiler.Instant, err error) {
 	}
 	w.over = true
 	w.drain()
-	w.detach()
+	if w.state == preamble && w.first.n > 0 {
+		w.spoke()
+	}
+	if err != nil {
+		w.turns.dropFarewell()
+	}
+	w.conn.watching.Store(nil)
 	w.tcp.settled(w.nc)
 	if err != nil {
 		failed := w.fail(end, err)
@@ -145,7 +151,7 @@ func (w *watch) fail(end profiler.Instant, err error) profiler.Phase {
 	}
 	if w.state == handshaking { // over, and nothing was written after it
 		w.c.Cut(profiler.Verify, end)
-		if w.refused {
+		if w.refused() {
 			return profiler.TLS
 		}
 		return profiler.Verify
@@ -165,6 +171,10 @@ func (w *watch) fail(end profiler.Instant, err error) profiler.Phase {
 		failed = profiler.Setup
 		w.cutAuth(profiler.Auth, 0, w.accepted.turn, end)
 		w.c.Cut(profiler.Setup, end)
+	case setup != 0 && n > 1 && w.packets == nil && (w.err != nil || !w.turns.answered()):
+		// No server spoke: whether a login of several turns broke off or a statement after it, the wire hides.
+		failed = profiler.AuthSetup
+		w.cutAuth(profiler.AuthSetup, 0, n, end)
 	case setup == 0 || n == 1 || w.packets != nil || w.d.LoginError == nil || w.d.LoginError(err):
 		w.cutAuth(profiler.Auth, 0, n, end)
 	case setup == 1: // the last exchange was the driver's one statement
@@ -178,7 +188,7 @@ func (w *watch) fail(end profiler.Instant, err error) profiler.Phase {
 	}
 	// A failure that came while no exchange was open (a cancel between two) still belongs to the phase it came in.
 	w.c.Cut(failed, end)
-	if w.refused {
+	if w.refused() {
 		return profiler.TLS
 	}
 	return failed

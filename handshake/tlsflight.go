@@ -136,6 +136,28 @@ func (w *tlsWatch) afterRead(b []byte) (refused bool) {
 	return w.refusedLate
 }
 
+// afterWrite takes the bytes of a Write after the handshake ended well, up to the header of a record, and reports whether it is one that
+// carries something of the application's. An alert does not: a close_notify is not a request that anyone answers (RFC 8446 §6.1). rest is
+// what follows that record or its beginning. What is no record at all counts as the application's.
+func (w *tlsWatch) afterWrite(b []byte) (application bool, rest []byte) {
+	r := &w.out.records
+	_, rest, _, ok := r.next(b)
+	switch {
+	case !ok:
+		return true, nil
+	case r.have < recordHeaderSize:
+		return false, nil
+	}
+	alert, _ := protectedSizes(w.facts.Cipher)
+	return r.contentType() != recordAlert && !(w.tls13() && r.length() == alert), rest
+}
+
+// atRecord reports whether the next byte of a Write after the handshake is the first of a record.
+func (w *tlsWatch) atRecord() bool {
+	r := &w.out.records
+	return r.have == 0 || r.have == recordHeaderSize && r.left == 0
+}
+
 // settled reports whether the watcher has learnt all it can: it is done and needs no afterRead any more.
 func (w *tlsWatch) settled() bool {
 	return w.state == failed || w.state == lost || w.state == completed && w.settledLate

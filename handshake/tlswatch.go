@@ -70,12 +70,13 @@ type watchSide struct {
 // start says where the tls phase begins: the end of the I/O before the ClientHello, because building one is part of the handshake.
 func (w *tlsWatch) start(at profiler.Instant) { w.began = at }
 
-// wrote takes the bytes of one Write of the client, its entry and its return. b is not kept. After done it does nothing.
-func (w *tlsWatch) wrote(b []byte, entry, ret profiler.Instant) {
+// wrote takes the bytes of one Write of the client, its entry and its return. b is not kept. It returns what b holds beyond the end of
+// the handshake. After done it does nothing.
+func (w *tlsWatch) wrote(b []byte, entry, ret profiler.Instant) (rest []byte) {
 	if !w.firstByte.Known() && len(b) > 0 {
 		w.firstByte = entry
 	}
-	w.feed(&w.out, b, ret)
+	return w.feed(&w.out, b, ret)
 }
 
 // read takes the bytes of one Read of the client, its entry and its return. b is not kept. What b holds beyond the end of the

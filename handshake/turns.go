@@ -16,6 +16,7 @@ type turn struct {
 	begin profiler.Instant // entry of its first write
 	sent  profiler.Instant // return of its last write
 	read  profiler.Instant // return of its last read, zero before the first
+	asked bool             // somebody called Read for an answer to it
 }
 
 // maxTurns bounds the turns kept; later ones are counted into the last.
@@ -27,6 +28,20 @@ func (t *turns) wrote(entry, ret profiler.Instant) {
 		return
 	}
 	t.all = append(t.all, turn{begin: entry, sent: ret})
+}
+
+// reading says that a Read begins or is under way.
+func (t *turns) reading() {
+	if n := len(t.all); n > 0 {
+		t.all[n-1].asked = true
+	}
+}
+
+// dropFarewell forgets a last write that nobody waited for an answer to: MySQL's COM_QUIT after a failure is no exchange.
+func (t *turns) dropFarewell() {
+	if n := len(t.all); n > 1 && t.all[n-1].read == 0 && !t.all[n-1].asked {
+		t.all = t.all[:n-1]
+	}
 }
 
 func (t *turns) read(ret profiler.Instant) {

@@ -18,23 +18,26 @@ type watch struct {
 	c      *profiler.Conn
 	d      *Dialer
 	nc     net.Conn
-	alone  bool // nobody else ends the create
-	detach func()
+	alone  bool  // nobody else ends the create
+	conn   *conn // lets go of the watch when it is over
 	dialed profiler.Instant
 
 	mu       sync.Mutex
 	over     bool             // mu
 	writing  int              // mu: writes under way
-	waiting  []chunk          // mu: reads that returned meanwhile
+	reading  int              // mu: reads under way
+	waiting  []chunk          // mu: reads that returned while a write was under way
+	held     int              // mu: bytes in waiting
 	lastIO   profiler.Instant // mu: return of the last read or write
 	in, out  int64            // mu
 	state    state            // mu
+	first    firstWords       // mu
 	asked    bool             // mu: the client sent a request for TLS in the clear
 	greeted  profiler.Instant // mu: return of the first read of a preamble
 	greeting greeting         // mu
 	tls      *tlsWatch        // mu
 	tlsBegan profiler.Instant // mu: end of the I/O before the ClientHello
-	refused  bool             // mu: TLS 1.3's late refusal of a client certificate
+	record   profiler.Instant // mu: entry of the write that began the client's record in progress, after the handshake
 	started  profiler.Instant // mu: entry of the first application write
 	turns    turns            // mu
 	packets  *mysqlPackets    // mu: set while MySQL's login is in the clear
@@ -63,19 +66,30 @@ type accepted struct {
 	turn int // the exchange that carried it, counted from 1
 }
 
+// maxHeld bounds the copies of reads that returned while a write was under way. No answer to a write in a create is as long; what comes
+// beyond it is looked at at once.
+const maxHeld = 256 << 10
+
 func (w *watch) Read(b []byte) (int, error) {
+	w.mu.Lock()
+	w.reading++
+	w.turns.reading()
+	w.mu.Unlock()
 	entry := profiler.Now()
 	n, err := w.nc.Read(b)
 	ret := profiler.Now()
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.reading--
 	if w.over {
 		return n, err
 	}
 	if n > 0 {
-		if w.writing > 0 {
+		if w.writing > 0 && w.held+n <= maxHeld {
 			w.waiting = append(w.waiting, chunk{append([]byte(nil), b[:n]...), entry, ret})
+			w.held += n
 		} else {
+			w.drain()
 			w.read(b[:n], entry, ret)
 		}
 	}
@@ -103,9 +117,7 @@ func (w *watch) Write(b []byte) (int, error) {
 	if w.over {
 		return n, err
 	}
-	if n > 0 {
-		w.wrote(b[:n], entry, ret)
-	}
+	w.wrote(b, n, entry, ret)
 	w.failed(err)
 	if w.writing == 0 {
 		w.drain()
@@ -128,7 +140,7 @@ func (w *watch) drain() {
 	for _, r := range w.waiting {
 		w.read(r.b, r.entry, r.ret)
 	}
-	w.waiting = nil
+	w.waiting, w.held = nil, 0
 }
 
 // failed keeps the first error. One that our own side's Close causes says nothing.
@@ -138,62 +150,95 @@ func (w *watch) failed(err error) {
 	}
 }
 
-func (w *watch) wrote(b []byte, entry, ret profiler.Instant) {
-	w.out += int64(len(b))
-	switch w.state {
-	case preamble:
-		switch {
-		case looksLikeClientHello(b):
+// wrote takes a write of which n bytes went out. One that failed began its phase all the same: every begin is the entry of a call. Only
+// a handshake is not taken further by what did not go out.
+func (w *watch) wrote(b []byte, n int, entry, ret profiler.Instant) {
+	w.out += int64(n)
+	unsent := len(b) - n
+	for len(b) > 0 && w.state == preamble {
+		var said word
+		said, b = w.first.add(b, entry, ret, w.lastIO)
+		switch said {
+		case tlsRequest:
+			w.asked = true
+			w.first = firstWords{}
+			w.lastIO = max(w.lastIO, entry) // where what follows it in the same write begins
+		case tlsBegins:
 			w.state = handshaking
 			w.tls = new(tlsWatch)
-			w.tlsBegan = w.lastIO
+			w.tlsBegan = w.first.before
 			w.tls.start(w.tlsBegan)
-			w.tls.wrote(b, entry, ret)
-		case isSSLRequest(b):
-			w.asked = true
-		default:
-			w.begin(entry)
-			w.turns.wrote(entry, ret)
-			if w.greeting.mysql {
-				w.packets = new(mysqlPackets)
-			}
+			w.tls.wrote(w.first.said(), w.first.entry, ret)
+		case otherWord:
+			w.spoke()
 		}
-	case handshaking:
-		if w.tls.done() {
-			w.begin(entry)
-			w.turns.wrote(entry, ret)
-		} else {
-			w.tls.wrote(b, entry, ret)
-		}
-	case exchanging:
-		w.turns.wrote(entry, ret)
 	}
+	if w.state == handshaking && !w.tls.done() {
+		b = w.tls.wrote(b[:max(0, len(b)-unsent)], entry, ret)
+	}
+	switch {
+	case len(b) == 0:
+	case w.state == exchanging && w.tls == nil:
+		w.turns.wrote(entry, ret)
+	case w.secured():
+		w.wroteRecords(b, entry, ret)
+	}
+	// After a handshake that failed, or bytes that are no TLS, no exchange is claimed.
 	w.lastIO = max(w.lastIO, ret)
 }
 
-func (w *watch) begin(entry profiler.Instant) {
+// spoke begins the exchanges in the clear with what the client has said so far.
+func (w *watch) spoke() {
 	w.state = exchanging
-	w.started = entry
+	w.started = w.first.entry
+	w.turns.wrote(w.first.entry, w.first.ret)
+	if w.reading > 0 {
+		w.turns.reading()
+	}
+	if w.greeting.mysql {
+		w.packets = new(mysqlPackets)
+	}
+}
+
+// wroteRecords takes what the client writes under TLS after the handshake.
+func (w *watch) wroteRecords(b []byte, entry, ret profiler.Instant) {
+	for len(b) > 0 {
+		if w.tls.atRecord() {
+			w.record = max(entry, w.tls.ended()) // one write may hold the end of the handshake, too
+		}
+		var application bool
+		if application, b = w.tls.afterWrite(b); !application {
+			continue
+		}
+		if w.state != exchanging {
+			w.state, w.started = exchanging, w.record
+		}
+		w.turns.wrote(w.record, ret)
+		if w.reading > 0 {
+			w.turns.reading()
+		}
+	}
 }
 
 func (w *watch) read(b []byte, entry, ret profiler.Instant) {
 	w.in += int64(len(b))
-	switch w.state {
-	case preamble:
+	if w.state == preamble && w.first.n > 0 {
+		w.spoke() // an answer to what looked like the beginning of something longer
+	}
+	switch {
+	case w.state == preamble:
 		if w.greeted == 0 {
 			w.greeted = ret
 		}
 		w.greeting.read(b)
-	case handshaking:
-		if w.tls.done() {
-			w.refused = w.tls.afterRead(b) || w.refused
-		} else {
-			w.tls.read(b, entry, ret)
-		}
-	case exchanging:
+	case w.state == handshaking && !w.tls.done():
+		w.tls.read(b, entry, ret)
+	case w.state == handshaking:
+		w.tls.afterRead(b)
+	default:
 		w.turns.read(ret)
 		if w.tls != nil {
-			w.refused = w.tls.afterRead(b) || w.refused
+			w.tls.afterRead(b)
 		}
 		if w.packets != nil && w.accepted.at == 0 && w.packets.accepted(b) {
 			w.accepted = accepted{at: ret, turn: len(w.turns.all)}
@@ -202,6 +247,9 @@ func (w *watch) read(b []byte, entry, ret profiler.Instant) {
 	w.lastIO = max(w.lastIO, ret)
 }
 
+// refused reports whether the server refused the handshake after its end: TLS 1.3's late word on a client certificate.
+func (w *watch) refused() bool { return w.tls != nil && w.tls.afterRead(nil) }
+
 // closed ends the create of a connection that no one else ends.
 func (w *watch) closed() {
 	if !w.alone {
@@ -209,6 +257,7 @@ func (w *watch) closed() {
 	}
 	w.mu.Lock()
 	w.drain()
+	w.turns.dropFarewell()
 	ready := len(w.turns.all) > 0 && w.turns.answered()
 	var end profiler.Instant
 	if ready {

@@ -17,7 +17,7 @@ import (
 // driver reports that number with each command; and only a pool's connection logs in.
 func TestAttribution(t *testing.T) {
 	drivers(t, func(t *testing.T, d driver) {
-		for _, c := range []churn{{2, false, 1200}, {10, false, 1200}, {4, true, 400}} {
+		for _, c := range []churn{{2, false, 2000}, {10, false, 2000}, {4, true, 500}} {
 			t.Run(fmt.Sprintf("maxConnecting=%d,kills=%v", c.maxConnecting, c.kills), func(t *testing.T) { c.run(t, d) })
 		}
 	})

@@ -31,12 +31,12 @@ func (m *CMAP) Heartbeat(e HeartbeatEvent) {
 	m.mu.Unlock()
 	switch e.Type {
 	case HeartbeatSucceeded:
-		c.Ready(nil)
+		c.Ready(noCaller)
 	case HeartbeatFailed:
 		if e.Err == nil {
 			e.Err = errHeartbeat
 		}
-		c.Fail(nil, e.Err)
+		c.Fail(noCaller, e.Err)
 	}
 }
 
@@ -61,9 +61,9 @@ func (m *CMAP) open(g uint64, o *opening) {
 	}
 	m.mu.Unlock()
 	if left != nil {
-		left.conn.Fail(nil, errAbandoned)
+		left.conn.Fail(noCaller, errAbandoned)
 		if left.of != nil {
-			left.of.conn.Fail(nil, errAbandoned)
+			left.of.conn.Fail(noCaller, errAbandoned)
 		}
 	}
 }

@@ -59,12 +59,7 @@ func (m *CMAP) addLocked(k *member) {
 
 // removeLocked takes k out of everything.
 func (m *CMAP) removeLocked(k *member) {
-	if k.creator != 0 {
-		if o := m.opening[k.creator]; o != nil && o.of == k {
-			delete(m.opening, k.creator)
-		}
-		k.creator = 0
-	}
+	m.madeLocked(k)
 	m.unjoinLocked(k)
 	if k.known.Load() {
 		m.named.Delete(k.driver)

@@ -9,6 +9,9 @@ import (
 	"github.com/connprof/connprof/profiler"
 )
 
+// noCaller is the context of what runs under none: the drivers make their connections in the background.
+var noCaller context.Context
+
 var errAbandoned = errors.New("pool: the driver began another connection before this one was ready")
 
 // Pool takes an event of the client's pools, on the goroutine that the driver reports it on.
@@ -35,12 +38,10 @@ func (m *CMAP) created(e *PoolEvent) {
 	k := &member{slot: slot{e.Address, e.ConnectionID}, creator: g}
 	k.conn = m.Profiler.NewConn(m.endpoint(e.Address), profiler.RolePool)
 	m.open(g, &opening{of: k})
-	if k.conn == nil {
-		return
-	}
 	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.addLocked(k); k.unlisted || k.creator == 0 {
+	m.addLocked(k)
+	m.mu.Unlock()
+	if k.unlisted {
 		k.conn.CloseWithWire()
 	}
 }
@@ -54,26 +55,40 @@ func (m *CMAP) made(s slot) *member {
 	if o == nil || o.of == nil || o.of.slot != s {
 		return nil
 	}
-	delete(m.opening, g)
-	o.of.creator = 0
+	m.madeLocked(o.of)
 	return o.of
 }
 
-func (m *CMAP) ready(e *PoolEvent) {
-	k := m.made(slot{e.Address, e.ConnectionID})
-	if k == nil {
-		return
+// madeLocked notes that k's goroutine has done with it.
+func (m *CMAP) madeLocked(k *member) {
+	if o := m.opening[k.creator]; o != nil && o.of == k {
+		delete(m.opening, k.creator)
 	}
+	k.creator = 0
+}
+
+// ready ends a create. Where only one connection has the event's name, its goroutine is not asked for: that would be part of the create.
+func (m *CMAP) ready(e *PoolEvent) {
+	s := slot{e.Address, e.ConnectionID}
 	m.mu.Lock()
+	k := m.newestLocked(s)
+	if k == nil || k.older != nil {
+		m.mu.Unlock()
+		if k = m.made(s); k == nil {
+			return
+		}
+		m.mu.Lock()
+	}
 	interrupted := k.closed.Load()
 	if interrupted {
 		m.removeLocked(k)
 	} else {
+		m.madeLocked(k)
 		k.ready.Store(true)
 	}
 	m.mu.Unlock()
 	if !interrupted {
-		k.conn.Ready(nil) // no caller's context reaches the dial
+		k.conn.Ready(noCaller)
 	}
 }
 
@@ -88,7 +103,7 @@ func (m *CMAP) checkedOut(e *PoolEvent) {
 	}
 	if !k.vague.Load() {
 		now := profiler.Now()
-		k.conn.CheckedOut(nil, now.Add(-e.Duration), now)
+		k.conn.CheckedOut(noCaller, now.Add(-e.Duration), now)
 	}
 }
 
@@ -141,7 +156,7 @@ func (m *CMAP) closed(e *PoolEvent) {
 	if wasReady {
 		k.conn.Closed(reason, e.Err)
 	} else {
-		k.conn.Fail(nil, early(e))
+		k.conn.Fail(noCaller, early(e))
 	}
 }
 

@@ -28,7 +28,7 @@ func (c *Conn) WireClosed() {
 		return
 	}
 	c.mu.Lock()
-	ends := c.finished && (c.role != RolePool || c.byWire)
+	ends := c.stage == finished && (c.role != RolePool || c.byWire)
 	c.mu.Unlock()
 	if ends {
 		c.Closed(CloseUnknown, nil)
@@ -46,15 +46,15 @@ func (c *Conn) Closed(reason CloseReason, err error) {
 		reason = CloseUnknown
 	}
 	c.mu.Lock()
-	if c.closed {
+	if c.closed != 0 {
 		c.mu.Unlock()
 		return
 	}
-	c.closed, c.reason = true, reason
-	finished := c.finished
+	c.closed = 1 + uint8(reason)
+	over := c.stage == finished
 	c.mu.Unlock()
 	c.p.live.remove(c)
-	if finished {
+	if over {
 		c.end(reason, err)
 	}
 }

@@ -11,9 +11,10 @@ import (
 //
 // Its life: NewConn (the create begins) → Cut, Update, Lost while it is being made → Ready or Fail → Begin for each operation,
 // CheckedOut and CheckedIn around use → Closed. All methods of a nil Conn do nothing. The methods for making may be called from any
-// goroutine; after Ready or Fail they do nothing. Closed before either waits for it. Begin, CheckedOut and CheckedIn need what every pool gives: one user at a time.
+// goroutine; after Ready or Fail they do nothing. A Closed that comes before waits for them. Begin,
+// CheckedOut and CheckedIn need what every pool gives: one user at a time.
 type Conn struct {
-	// The fields are ordered to pack: a live connection takes one block of 896 bytes, most of it the Create.
+	// The fields are ordered to pack: with the allocator's own 8 bytes it fills a block of 896, most of it the Create.
 	p        *Profiler
 	s        *series
 	endpoint *Endpoint // the series' own, but for those that share one
@@ -23,18 +24,26 @@ type Conn struct {
 	use      use          // what the pool's one user at a time keeps here
 
 	mu       sync.Mutex
-	role     Role        // never changes
-	ending   bool        // mu: Ready or Fail was called
-	finished bool        // mu
-	closed   bool        // mu
-	byWire   bool        // mu
-	reason   CloseReason // mu: of a close that came before the create ended
-	cursor   Instant     // mu: up to here the create's time is charged
-	kind     string      // mu
-	watcher  Watcher     // mu
-	attached []any       // mu: key, value, key, value …
-	create   Create      // mu until finished, then read-only; Start never changes
+	role     Role    // never changes
+	stage    stage   // mu
+	byWire   bool    // mu
+	closed   uint8   // mu: 1 + CloseReason, 0 before Closed
+	listed   uint32  // registry.mu: 1 + its place there, 0 for none
+	cursor   Instant // mu: up to here the create's time is charged
+	kind     string  // mu
+	watcher  Watcher // mu
+	attached []any   // mu: key, value, key, value …
+	create   Create  // mu until finished, then read-only; Start never changes
 }
+
+// stage is how far a create is.
+type stage uint8
+
+const (
+	making   stage = iota
+	ending         // Ready or Fail was called, the watcher makes its last cuts
+	finished       // the Create never changes again
+)
 
 // A Watcher saw the create on the wire. Settle is called once, before the create is finished, with the instant that ends it: the
 // watcher then makes the cuts that only the end could tell (which exchange was the last of the login), with Cut and Update.
@@ -122,7 +131,7 @@ func (c *Conn) Create() *Create {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.finished {
+	if c.stage != finished {
 		return nil
 	}
 	return &c.create

@@ -38,7 +38,7 @@ func TestAllMethodsOfANilConnDoNothing(t *testing.T) {
 	if c := (*Profiler)(nil).NewConn(orders, RolePool); c != nil {
 		t.Error("a nil Profiler makes a Conn")
 	}
-	if FromContext(nil) != nil || FromContext(NewContext(context.Background(), nil)) != nil {
+	if FromContext(noContext) != nil || FromContext(NewContext(context.Background(), nil)) != nil {
 		t.Error("there is a Conn in a context that has none")
 	}
 }
@@ -50,10 +50,10 @@ func TestZeroArgumentsNeverPanic(t *testing.T) {
 	c.Closed(CloseReason(200), nil)
 	c = p.NewConn(Endpoint{}, RolePool)
 	call(c, "Update", "Attach", "Fail", "Ready", "ReadyAlone")
-	c.Ready(nil)
+	c.Ready(noContext)
 	call(c)
 	c = p.NewConn(Endpoint{}, RolePool)
-	c.Ready(nil)
+	c.Ready(noContext)
 	c.Closed(CloseReason(200), nil)
 	p.Report()
 	if got := p.Report().Endpoint("", RolePool).ClosedBy["unknown"]; got != 2 {
@@ -90,7 +90,7 @@ func TestAConnTellsWhatItIs(t *testing.T) {
 		if !c.Time(0).IsZero() || c.Since(0) != 0 || c.ReadyAt() != 0 {
 			t.Error("what is not known has a time")
 		}
-		c.Ready(nil)
+		c.Ready(noContext)
 		if !c.Create().Start.Equal(begin) || c.ReadyAt() != Now() {
 			t.Errorf("started at %v, want %v", c.Create().Start, begin)
 		}
@@ -124,16 +124,16 @@ func TestAConnectionEndsOnce(t *testing.T) {
 		do     func(*Conn)
 		closes int
 	}{
-		{"a close", RolePool, func(c *Conn) { c.Ready(nil); c.Closed(CloseError, io.EOF) }, 1},
-		{"two closes", RolePool, func(c *Conn) { c.Ready(nil); c.Closed(CloseError, io.EOF); c.Closed(CloseIdleTime, nil) }, 1},
-		{"a close before ready waits for it", RolePool, func(c *Conn) { c.Closed(CloseError, io.EOF); c.Ready(nil) }, 1},
+		{"a close", RolePool, func(c *Conn) { c.Ready(noContext); c.Closed(CloseError, io.EOF) }, 1},
+		{"two closes", RolePool, func(c *Conn) { c.Ready(noContext); c.Closed(CloseError, io.EOF); c.Closed(CloseIdleTime, nil) }, 1},
+		{"a close before ready waits for it", RolePool, func(c *Conn) { c.Closed(CloseError, io.EOF); c.Ready(noContext) }, 1},
 		{"a close before ready, and no ready", RolePool, func(c *Conn) { c.Closed(CloseError, io.EOF) }, 0},
-		{"a failed create has no close", RolePool, func(c *Conn) { c.Fail(nil, io.EOF); c.Closed(CloseError, io.EOF) }, 0},
-		{"the wire says nothing of a pool's connection", RolePool, func(c *Conn) { c.Ready(nil); c.WireClosed() }, 0},
-		{"but where nobody else does", RolePool, func(c *Conn) { c.CloseWithWire(); c.Ready(nil); c.WireClosed() }, 1},
-		{"and of a monitor's", RoleMonitor, func(c *Conn) { c.Ready(nil); c.WireClosed(); c.WireClosed() }, 1},
+		{"a failed create has no close", RolePool, func(c *Conn) { c.Fail(noContext, io.EOF); c.Closed(CloseError, io.EOF) }, 0},
+		{"the wire says nothing of a pool's connection", RolePool, func(c *Conn) { c.Ready(noContext); c.WireClosed() }, 0},
+		{"but where nobody else does", RolePool, func(c *Conn) { c.CloseWithWire(); c.Ready(noContext); c.WireClosed() }, 1},
+		{"and of a monitor's", RoleMonitor, func(c *Conn) { c.Ready(noContext); c.WireClosed(); c.WireClosed() }, 1},
 		{"not while it is being made", RoleMonitor, func(c *Conn) { c.WireClosed() }, 0},
-		{"nor after it failed", RoleMonitor, func(c *Conn) { c.Fail(nil, io.EOF); c.WireClosed() }, 0},
+		{"nor after it failed", RoleMonitor, func(c *Conn) { c.Fail(noContext, io.EOF); c.WireClosed() }, 0},
 	} {
 		var r recorder
 		p := Profiler{Sinks: []Sink{&r}}
@@ -155,7 +155,7 @@ func TestACloseTellsLifeReasonAndOperations(t *testing.T) {
 		p := Profiler{Sinks: []Sink{&r}}
 		c := p.NewConn(orders, RolePool)
 		pass(time.Millisecond)
-		c.Ready(nil)
+		c.Ready(noContext)
 		for range 3 {
 			op(context.Background(), c, OpExec, time.Second, 0, nil)
 		}
@@ -170,4 +170,29 @@ func TestACloseTellsLifeReasonAndOperations(t *testing.T) {
 			t.Errorf("got %+v, want %+v", got, want)
 		}
 	})
+}
+
+func TestLiveConnectionsAreListedInOrder(t *testing.T) {
+	var p Profiler
+	var cs []*Conn
+	live := make(map[*Conn]bool)
+	for range 50 {
+		c := p.NewConn(orders, RolePool)
+		c.Ready(noContext)
+		cs, live[c] = append(cs, c), true
+	}
+	for i := range 50 {
+		c := cs[i*37%50]
+		c.Closed(CloseError, nil)
+		delete(live, c)
+		got := p.Conns()
+		for j, c := range got {
+			if !live[c] || j > 0 && c.ID() <= got[j-1].ID() {
+				t.Fatalf("after %d closes, place %d holds connection %d", i+1, j, c.ID())
+			}
+		}
+		if len(got) != len(live) {
+			t.Fatalf("%d listed, want %d", len(got), len(live))
+		}
+	}
 }

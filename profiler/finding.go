@@ -121,9 +121,9 @@ func createFailed(r *Report, e *EndpointReport) (Finding, bool) {
 
 // round keeps three significant digits.
 func round(d time.Duration) time.Duration {
-	for unit := time.Duration(1); ; unit *= 10 {
-		if d < 1000*unit && d > -1000*unit {
-			return d.Round(unit)
-		}
+	unit := time.Duration(1)
+	for v := d; v >= 1000 || v <= -1000; v /= 10 {
+		unit *= 10
 	}
+	return d.Round(unit)
 }

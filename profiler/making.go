@@ -18,7 +18,7 @@ func (c *Conn) Cut(p Phase, at Instant) {
 }
 
 func (c *Conn) cutLocked(p Phase, at Instant) {
-	if c.finished || !at.Known() || at < c.cursor {
+	if c.stage == finished || !at.Known() || at < c.cursor {
 		return
 	}
 	if p == NoPhase || p >= NumPhases {
@@ -35,7 +35,7 @@ func (c *Conn) Update(f func(*Create)) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.finished {
+	if c.stage != finished {
 		f(&c.create)
 	}
 }
@@ -58,7 +58,7 @@ func (c *Conn) Watch(w Watcher) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.finished {
+	if c.stage != finished {
 		c.watcher = w
 	}
 }
@@ -72,7 +72,7 @@ func (c *Conn) Lost(at Instant, err error) {
 	}
 	c.mu.Lock()
 	w := c.watcher
-	lost := !c.finished && (w != nil || c.create.dialed())
+	lost := c.stage != finished && (w != nil || c.create.dialed())
 	c.watcher = nil
 	c.mu.Unlock()
 	if !lost {
@@ -83,7 +83,7 @@ func (c *Conn) Lost(at Instant, err error) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.finished {
+	if c.stage == finished {
 		return
 	}
 	c.cutLocked(Attempts, at)
@@ -125,7 +125,7 @@ func (c *Conn) ReadyAlone(at Instant) {
 	if !at.Known() {
 		at = Now()
 	}
-	c.finish(nil, at, nil, true)
+	c.finish(noContext, at, nil, true)
 }
 
 // Fail ends the create with the driver's error, which is kept as it is. ctx is as for Ready. The failed phase is the one that was named
@@ -137,6 +137,9 @@ func (c *Conn) Fail(ctx context.Context, err error) {
 	c.finish(ctx, Now(), err, false)
 }
 
+// noContext is that of a create that no caller asked for.
+var noContext context.Context
+
 // errFailed stands for the error of a driver that failed without one.
 var errFailed = errors.New("profiler: the create failed without an error")
 
@@ -145,8 +148,8 @@ func (c *Conn) finish(ctx context.Context, at Instant, err error, alone bool) {
 		return
 	}
 	c.mu.Lock()
-	w, done := c.watcher, c.ending
-	c.watcher, c.ending = nil, true
+	w, done := c.watcher, c.stage != making
+	c.watcher, c.stage = nil, max(c.stage, ending)
 	c.mu.Unlock()
 	if done {
 		return
@@ -179,8 +182,8 @@ func (c *Conn) finish(ctx context.Context, at Instant, err error, alone bool) {
 			c.use.waited(asked, at, c.overlap(asked, at))
 		}
 	}
-	c.finished = true
-	closed, reason := c.closed, c.reason
+	c.stage, c.watcher = finished, nil
+	closed := c.closed
 	c.mu.Unlock()
 
 	c.s.recordCreate(cr)
@@ -188,8 +191,8 @@ func (c *Conn) finish(ctx context.Context, at Instant, err error, alone bool) {
 	if err != nil {
 		c.p.live.remove(c)
 		c.p.failures.add(c)
-	} else if closed {
-		c.end(reason, nil)
+	} else if closed != 0 {
+		c.end(CloseReason(closed-1), nil)
 	}
 }
 

@@ -81,7 +81,7 @@ func TestPhasesSumToTheCreateWhateverHappens(t *testing.T) {
 			if rnd.IntN(2) == 0 {
 				c.Update(func(cr *Create) { cr.Failed = Phase(rnd.IntN(int(NumPhases) + 2)) })
 			}
-			c.Fail(nil, io.ErrUnexpectedEOF)
+			c.Fail(noContext, io.ErrUnexpectedEOF)
 		}
 		sumOf(t, c.Create())
 		if cr := c.Create(); (cr.Err != nil) != (cr.Failed != NoPhase) || cr.Failed >= NumPhases {
@@ -130,7 +130,7 @@ func TestAFinishedCreateNeverChanges(t *testing.T) {
 	for name, finish := range map[string]func(*Conn){
 		"ready":  func(c *Conn) { c.Ready(context.Background()) },
 		"alone":  func(c *Conn) { c.ReadyAlone(Now()) },
-		"failed": func(c *Conn) { c.Fail(nil, io.EOF) },
+		"failed": func(c *Conn) { c.Fail(noContext, io.EOF) },
 	} {
 		var r recorder
 		p := Profiler{Sinks: []Sink{&r}}
@@ -150,7 +150,7 @@ func TestAFinishedCreateNeverChanges(t *testing.T) {
 		c.Attempt(Attempt{Address: "b"})
 		c.Watch(late)
 		c.Lost(Now(), io.ErrClosedPipe)
-		c.Ready(nil)
+		c.Ready(noContext)
 		c.ReadyAlone(Now())
 		c.Fail(context.Background(), io.ErrNoProgress)
 		if !reflect.DeepEqual(*c.Create(), cr) {
@@ -162,74 +162,13 @@ func TestAFinishedCreateNeverChanges(t *testing.T) {
 	}
 }
 
-func TestLostFoldsADialIntoAttempts(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		const ms = time.Millisecond
-		var p Profiler
-		c := p.NewConn(orders, RolePool)
-		c.Lost(Now(), io.EOF) // nothing was dialed
-		cut := func(p Phase, d time.Duration) { pass(d); c.Cut(p, Now()) }
-		cut(Hook, ms)
-		cut(Resolve, 2*ms)
-		cut(Connect, 3*ms)
-		c.Attempt(Attempt{Address: "loser", Begin: 3 * ms, Duration: 3 * ms})
-		c.Attempt(Attempt{Address: "slower", Begin: 4 * ms, Duration: 2 * ms, Reached: Connect})
-		w := &settler{c: c, cuts: func(end Instant) { c.Cut(Auth, end) }}
-		c.Watch(w)
-		c.Update(func(cr *Create) { cr.TLS.Seen, cr.Wire.Turns, cr.Cause = true, 4, io.EOF })
-		pass(5 * ms)
-		rejected := errors.New("server is not a primary")
-		c.Lost(Now(), rejected)
-		cut(Connect, 7*ms)
-		c.Attempt(Attempt{Address: "winner", Begin: 11 * ms, Duration: 7 * ms})
-		c.Ready(nil)
-
-		cr := c.Create()
-		sumOf(t, cr)
-		want := [NumPhases]Span{Hook: {0, ms, true}, Resolve: {ms, 2 * ms, true}, Attempts: {3 * ms, 8 * ms, true}, Connect: {11 * ms, 7 * ms, true}}
-		if cr.Phases != want {
-			t.Errorf("phases %+v", cr.Phases)
-		}
-		wantAttempts := []Attempt{
-			{Address: "loser", Begin: 3 * ms, Duration: 8 * ms, Reached: Auth, Err: rejected},
-			{Address: "slower", Begin: 4 * ms, Duration: 2 * ms, Reached: Connect},
-			{Address: "winner", Begin: 11 * ms, Duration: 7 * ms},
-		}
-		if !reflect.DeepEqual(cr.Attempts, wantAttempts) {
-			t.Errorf("attempts %+v", cr.Attempts)
-		}
-		if w.calls != 1 || cr.TLS.Seen || cr.Wire.Turns != 0 || cr.Cause != nil {
-			t.Errorf("settled %d times; left of the lost dial: %+v %+v %v", w.calls, cr.TLS, cr.Wire, cr.Cause)
-		}
-	})
-}
-
-func TestLostFoldsADialThatFailedAtItsConnect(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		var p Profiler
-		c := p.NewConn(orders, RolePool)
-		pass(time.Millisecond)
-		c.Cut(Connect, Now())
-		c.Attempt(Attempt{Address: "down", Duration: time.Millisecond, Reached: Connect, Err: io.EOF})
-		c.Update(func(cr *Create) { cr.Failed = Connect })
-		c.Lost(Now(), io.ErrClosedPipe)
-		pass(2 * time.Millisecond)
-		c.Cut(Connect, Now())
-		c.Ready(nil)
-		cr := c.Create()
-		if cr.Phases[Attempts].Duration != time.Millisecond || cr.Phases[Connect].Duration != 2*time.Millisecond || cr.Attempts[0].Err != io.EOF {
-			t.Errorf("got %+v", cr)
-		}
-	})
-}
-
 func TestAttemptsAreBoundedAndCounted(t *testing.T) {
 	var p Profiler
 	c := p.NewConn(orders, RolePool)
 	for range MaxAttempts + 5 {
 		c.Attempt(Attempt{})
 	}
-	c.Ready(nil)
+	c.Ready(noContext)
 	if cr := c.Create(); len(cr.Attempts) != MaxAttempts || cr.AttemptsDropped != 5 {
 		t.Errorf("%d kept, %d dropped", len(cr.Attempts), cr.AttemptsDropped)
 	}
@@ -263,7 +202,7 @@ func TestAFailureIsKeptAsItIs(t *testing.T) {
 	}
 	var p Profiler
 	c := p.NewConn(orders, RolePool)
-	if c.Fail(nil, nil); c.Create().Err == nil {
+	if c.Fail(noContext, nil); c.Create().Err == nil {
 		t.Error("Fail without an error made the connection ready")
 	}
 }
@@ -283,7 +222,7 @@ func TestWhoeverEndsTheCreateFirstEndsIt(t *testing.T) {
 				case 0:
 					c.Ready(context.Background())
 				case 1:
-					c.Fail(nil, io.EOF)
+					c.Fail(noContext, io.EOF)
 				case 2:
 					c.Closed(CloseIdleTime, nil)
 				}

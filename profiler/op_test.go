@@ -25,7 +25,7 @@ func (r *recorder) last(k Kind) (e Event) {
 func ready(sinks ...Sink) (*Profiler, *Conn) {
 	p := &Profiler{Sinks: sinks}
 	c := p.NewConn(orders, RolePool)
-	c.Ready(nil)
+	c.Ready(noContext)
 	return p, c
 }
 
@@ -97,11 +97,11 @@ func TestAnInstantThatIsNotKnownStandsForNow(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		var r recorder
 		p, c := ready(&r)
-		o := c.Begin(nil, OpQuery, 0)
+		o := c.Begin(noContext, OpQuery, 0)
 		pass(ms)
-		o.Responded(nil, 0, nil)
+		o.Responded(noContext, 0, nil)
 		pass(ms)
-		o.End(nil, 0, nil)
+		o.End(noContext, 0, nil)
 		wantMeasure(t, p, MeasureFirstQuery, 1, ms)
 		wantMeasure(t, p, MeasureRows, 1, ms)
 		if c.Ops() != 1 {

@@ -13,10 +13,7 @@ func (p *Profiler) Conns() []*Conn {
 		return nil
 	}
 	p.live.mu.Lock()
-	cs := make([]*Conn, 0, len(p.live.conns))
-	for c := range p.live.conns {
-		cs = append(cs, c)
-	}
+	cs := slices.Clone(p.live.conns)
 	p.live.mu.Unlock()
 	slices.SortFunc(cs, func(a, b *Conn) int { return cmp.Compare(a.id, b.id) })
 	return cs
@@ -25,8 +22,8 @@ func (p *Profiler) Conns() []*Conn {
 // registry knows the live connections, up to a bound.
 type registry struct {
 	mu      sync.Mutex
-	conns   map[*Conn]struct{} // mu
-	dropped atomic.Int64       // connections that did not fit
+	conns   []*Conn      // mu; in no order, each knows its place
+	dropped atomic.Int64 // connections that did not fit
 }
 
 func (r *registry) add(c *Conn, max int) {
@@ -36,16 +33,21 @@ func (r *registry) add(c *Conn, max int) {
 		r.dropped.Add(1)
 		return
 	}
-	if r.conns == nil {
-		r.conns = make(map[*Conn]struct{})
-	}
-	r.conns[c] = struct{}{}
+	r.conns = append(r.conns, c)
+	c.listed = uint32(len(r.conns))
 }
 
 func (r *registry) remove(c *Conn) {
 	r.mu.Lock()
-	delete(r.conns, c)
-	r.mu.Unlock()
+	defer r.mu.Unlock()
+	if c.listed == 0 {
+		return
+	}
+	end := len(r.conns) - 1
+	last := r.conns[end]
+	r.conns[c.listed-1], last.listed = last, c.listed
+	r.conns[end] = nil
+	r.conns, c.listed = r.conns[:end], 0
 }
 
 // failures keeps the last creates that failed, so that a report can say what happened.

@@ -101,7 +101,7 @@ func TestTheMonitorsShareIsInTheAmortisationOfMongoDB(t *testing.T) {
 			c := p.NewConn(e, role)
 			pass(4 * ms)
 			c.Cut(TLS, Now())
-			c.Ready(nil)
+			c.Ready(noContext)
 			op(context.Background(), c, OpCommand, ms, 0, nil)
 			op(context.Background(), c, OpCommand, ms, 0, nil)
 		}
@@ -121,10 +121,10 @@ func TestEndpointsBeyondTheBoundShareOneAndAreCounted(t *testing.T) {
 		if c.Endpoint() != e {
 			t.Errorf("the connection forgot that it leads to %v", e)
 		}
-		c.Fail(nil, io.EOF)
+		c.Fail(noContext, io.EOF)
 	}
 	for i := range 20 {
-		p.NewConn(Endpoint{System: fmt.Sprint("system", i), Address: "a"}, RolePool).Ready(nil)
+		p.NewConn(Endpoint{System: fmt.Sprint("system", i), Address: "a"}, RolePool).Ready(noContext)
 	}
 	r := p.Report()
 	if len(r.Endpoints) != 3+otherSystems+1 || r.Dropped.Endpoints != 37 {
@@ -144,7 +144,7 @@ func TestLiveConnectionsBeyondTheBoundAreMeasuredAndCounted(t *testing.T) {
 	var cs []*Conn
 	for range 5 {
 		c := p.NewConn(orders, RolePool)
-		c.Ready(nil)
+		c.Ready(noContext)
 		cs = append(cs, c)
 	}
 	if r := p.Report(); len(p.Conns()) != 2 || r.Dropped.Conns != 3 || r.Endpoints[0].Live != 5 {
@@ -163,7 +163,7 @@ func TestTheLastFailuresAreKeptWithAdvice(t *testing.T) {
 	for i := range maxFailures + 8 {
 		c := p.NewConn(orders, RolePool)
 		c.Update(func(cr *Create) { cr.Failed, cr.Cause = Greet, io.EOF })
-		c.Fail(nil, fmt.Errorf("failure %d", i))
+		c.Fail(noContext, fmt.Errorf("failure %d", i))
 	}
 	fs := p.Report().Failures
 	if len(fs) != maxFailures || fs[0].Error != "failure 8" || fs[maxFailures-1].Error != "failure 39" {

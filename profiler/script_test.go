@@ -3,6 +3,7 @@ package profiler
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,8 +11,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"flag"
 )
 
 var update = flag.Bool("update", false, "write the golden files in testdata")
@@ -141,7 +140,7 @@ func scripted(p *Profiler) {
 	m.Cut(Connect, Now())
 	pass(900 * time.Microsecond)
 	m.Cut(Hello, Now())
-	m.Ready(nil)
+	m.Ready(noContext)
 	p.WatchPool("db.example:3306", func() PoolStats {
 		return PoolStats{MaxOpen: 10, Open: 1, Idle: 1, WaitCount: 4, WaitDuration: 9 * time.Millisecond, IdleLimitClosed: 2}
 	})

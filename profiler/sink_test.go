@@ -39,7 +39,7 @@ func TestWithSinkSeesTheCreatesItsRequestCauses(t *testing.T) {
 	ctx := WithSink(context.Background(), &r)
 	p.NewConn(orders, RolePool).Ready(ctx)
 	p.NewConn(orders, RolePool).Fail(ctx, io.EOF)
-	p.NewConn(orders, RolePool).Ready(nil)
+	p.NewConn(orders, RolePool).Ready(noContext)
 	if got := r.kinds(); !slices.Equal(got, []Kind{KindCreate, KindCreate}) {
 		t.Errorf("got %v", got)
 	}
@@ -68,7 +68,7 @@ func TestAMarkIsTakenOnce(t *testing.T) {
 	if got := markOf(ctx).take(); got != 5 {
 		t.Errorf("given back 5, took %d", got)
 	}
-	if markOf(nil).take().Known() {
+	if markOf(noContext).take().Known() {
 		t.Error("no context has a mark")
 	}
 }
@@ -120,7 +120,7 @@ func TestASinkGetsTheHostsContextAndItsPointers(t *testing.T) {
 	if op(ctx, c, OpExec, 0, 0, nil); value != 7 {
 		t.Errorf("got %v", value)
 	}
-	op(nil, c, OpExec, 0, 0, nil) // a driver without contexts
+	op(noContext, c, OpExec, 0, 0, nil) // a driver without contexts
 	if n := p.Report().SinkPanics; n != 0 {
 		t.Errorf("a nil context reaches sinks: %d panics", n)
 	}
@@ -134,7 +134,7 @@ func TestClosesAreReportedLaterAndOnce(t *testing.T) {
 	if r.count(KindClose) != 0 {
 		t.Fatal("a close is reported inside the pool's callback")
 	}
-	other.Ready(nil) // an event outside of it
+	other.Ready(noContext) // an event outside of it
 	if got := r.kinds(); !slices.Equal(got, []Kind{KindCreate, KindClose, KindCreate}) {
 		t.Errorf("got %v", got)
 	}
@@ -152,7 +152,7 @@ func TestPendingClosesAreBoundedAndCounted(t *testing.T) {
 	var cs []*Conn
 	for range maxPendingCloses + 3 {
 		c := p.NewConn(orders, RolePool)
-		c.Ready(nil)
+		c.Ready(noContext)
 		cs = append(cs, c)
 	}
 	for _, c := range cs {

@@ -63,7 +63,7 @@ func TestWaitsAreTheCallersOwn(t *testing.T) {
 	}{
 		{"a mark that the checkout takes", func(p *Profiler) *Conn {
 			c := p.NewConn(orders, RolePool)
-			c.Ready(nil)
+			c.Ready(noContext)
 			ctx := Asked(context.Background())
 			pass(3 * ms)
 			c.CheckedOut(ctx, 0, Now())
@@ -74,7 +74,7 @@ func TestWaitsAreTheCallersOwn(t *testing.T) {
 		}, 1, 3 * ms, 3 * ms},
 		{"a mark that the operation takes", func(p *Profiler) *Conn {
 			c := p.NewConn(orders, RolePool)
-			c.Ready(nil)
+			c.Ready(noContext)
 			ctx := Asked(context.Background())
 			pass(2 * ms)
 			op(ctx, c, OpExec, ms, 0, nil)
@@ -83,11 +83,11 @@ func TestWaitsAreTheCallersOwn(t *testing.T) {
 		}, 1, 2 * ms, 2 * ms},
 		{"an instant that the pool tells", func(p *Profiler) *Conn {
 			c := p.NewConn(orders, RolePool)
-			c.Ready(nil)
+			c.Ready(noContext)
 			asked := Now()
 			pass(4 * ms)
-			c.CheckedOut(nil, asked, Now())
-			op(nil, c, OpExec, ms, 0, nil)
+			c.CheckedOut(noContext, asked, Now())
+			op(noContext, c, OpExec, ms, 0, nil)
 			return c
 		}, 1, 4 * ms, 4 * ms},
 		{"a create of the caller's own", func(p *Profiler) *Conn {
@@ -104,7 +104,7 @@ func TestWaitsAreTheCallersOwn(t *testing.T) {
 			pass(ms)
 			ctx := Asked(context.Background())
 			pass(4 * ms)
-			c.Ready(nil)
+			c.Ready(noContext)
 			pass(2 * ms)
 			c.CheckedOut(ctx, 0, Now())
 			op(ctx, c, OpExec, ms, 0, nil)
@@ -120,7 +120,7 @@ func TestWaitsAreTheCallersOwn(t *testing.T) {
 		}, 0, 0, 0},
 		{"a wait that no operation took is not the next one's", func(p *Profiler) *Conn {
 			c := p.NewConn(orders, RolePool)
-			c.Ready(nil)
+			c.Ready(noContext)
 			ctx := Asked(context.Background())
 			pass(3 * ms)
 			c.CheckedOut(ctx, 0, Now())
@@ -131,7 +131,7 @@ func TestWaitsAreTheCallersOwn(t *testing.T) {
 		}, 0, 0, 0},
 		{"a declined operation leaves it to the next", func(p *Profiler) *Conn {
 			c := p.NewConn(orders, RolePool)
-			c.Ready(nil)
+			c.Ready(noContext)
 			ctx := Asked(context.Background())
 			pass(2 * ms)
 			o := c.Begin(ctx, OpQuery, Now())
@@ -141,8 +141,8 @@ func TestWaitsAreTheCallersOwn(t *testing.T) {
 		}, 1, 2 * ms, 2 * ms},
 		{"a dead connection leaves it to the next connection", func(p *Profiler) *Conn {
 			c, d := p.NewConn(orders, RolePool), p.NewConn(orders, RolePool)
-			c.Ready(nil)
-			d.Ready(nil)
+			c.Ready(noContext)
+			d.Ready(noContext)
 			ctx := Asked(context.Background())
 			pass(2 * ms)
 			c.CheckedOut(ctx, 0, Now())

@@ -34,7 +34,7 @@ func (p *Printer) Amortisation(variants ...Priced) {
 	for _, v := range priced {
 		t.Columns = append(t.Columns, Column{Group: v.Title, Title: "ms a query"})
 		if v.TLS > 0 {
-			t.Columns = append(t.Columns, Column{Group: v.Title, Title: "of it TLS"}, Column{Group: v.Title, Left: true})
+			t.Columns = append(t.Columns, Column{Group: v.Title, Title: "of it TLS"}, Column{Group: v.Title, Left: true, style: phaseStyle(profiler.TLS.String())})
 		}
 		for i, row := range v.Rows {
 			t.Rows[i] = append(t.Rows[i], millis(row.Cost))

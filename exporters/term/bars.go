@@ -48,6 +48,9 @@ func (p *Printer) Bars(groups ...Bars) {
 	if part > 0 {
 		part += 2
 	}
+	for _, g := range groups {
+		label = max(label, columns(g.Title)-part)
+	}
 	const figures = 8 + 2 + 5 + 2 // value, gap, share, gap
 	room := max(8, p.width()-2-part-label-2-figures)
 	for i, g := range groups {
@@ -55,7 +58,7 @@ func (p *Printer) Bars(groups ...Bars) {
 			if i > 0 {
 				p.line()
 			}
-			p.line("  ", padRight(g.Title, part+label+2), p.paint(bold, padLeft(millis(g.total()), 8)))
+			p.line("  ", padRight(g.Title, part+label), "  ", p.paint(bold, padLeft(millis(g.total()), 8)))
 		}
 		var at time.Duration
 		last := ""

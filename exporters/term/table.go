@@ -10,6 +10,8 @@ type Column struct {
 	Title string
 	// Left aligns it left; the first column always is.
 	Left bool
+
+	style style // of the cells
 }
 
 // Table is text in columns under a header of one or two lines. Rows may be shorter than Columns.
@@ -108,14 +110,14 @@ func (p *Printer) block(t Table, widths []int, from, to int) {
 		titles[i] = c.Title
 	}
 	if strings.TrimSpace(strings.Join(titles, "")) != "" {
-		p.line(p.paint(faint, strings.TrimRight(t.cells(titles, widths, from, to), " ")))
+		p.line(p.paint(faint, strings.TrimRight(t.cells(titles, widths, from, to, func(_ style, s string) string { return s }), " ")))
 	}
 	for _, row := range t.Rows {
-		p.line(t.cells(row, widths, from, to))
+		p.line(t.cells(row, widths, from, to, p.paint))
 	}
 }
 
-func (t Table) cells(row []string, widths []int, from, to int) string {
+func (t Table) cells(row []string, widths []int, from, to int, paint func(style, string) string) string {
 	var b strings.Builder
 	cell := func(c int, left bool) {
 		text := ""
@@ -124,10 +126,11 @@ func (t Table) cells(row []string, widths []int, from, to int) string {
 		}
 		b.WriteString(strings.Repeat(" ", columnGap))
 		if left {
-			b.WriteString(padRight(text, widths[c]))
+			text = padRight(text, widths[c])
 		} else {
-			b.WriteString(padLeft(text, widths[c]))
+			text = padLeft(text, widths[c])
 		}
+		b.WriteString(paint(t.Columns[c].style, text))
 	}
 	cell(0, true)
 	for c := from; c < to; c++ {

@@ -47,11 +47,16 @@ func (p *Printer) Note(text string) { p.wrapped(faint, "  ", "  ", text) }
 // Item prints a paragraph with a mark in front.
 func (p *Printer) Item(text string) { p.wrapped(plain, "  • ", "    ", text) }
 
-// wrapped breaks text at blanks. A word longer than a line stays whole.
+// wrapped breaks text at blanks, but not between a number and its unit. A word longer than a line stays whole.
 func (p *Printer) wrapped(s style, first, rest, text string) {
 	indent, line := first, ""
-	for _, word := range strings.Fields(text) {
-		word = clean(word)
+	words := strings.Fields(text)
+	for i := 0; i < len(words); i++ {
+		word := clean(words[i])
+		if i+1 < len(words) && isUnit(words[i+1]) {
+			i++
+			word += " " + clean(words[i])
+		}
 		if line != "" && columns(indent)+columns(line)+1+columns(word) > p.width() {
 			p.line(indent, p.paint(s, line))
 			indent, line = rest, ""
@@ -64,4 +69,12 @@ func (p *Printer) wrapped(s style, first, rest, text string) {
 	if line != "" {
 		p.line(indent, p.paint(s, line))
 	}
+}
+
+func isUnit(word string) bool {
+	switch strings.TrimRight(word, ".,;:)") {
+	case "ms", "%":
+		return true
+	}
+	return false
 }

@@ -75,7 +75,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-func TestGetDoesNotAllocate(t *testing.T) {
+func TestBoundsOfGet(t *testing.T) {
 	if n := testing.AllocsPerRun(100, func() { Get() }); n >= 1 {
 		t.Errorf("%v allocations", n)
 	}

@@ -8,9 +8,6 @@
 //
 // Where no MariaDB is installed the tests that ask for it skip, and fail where CONNPROF_REQUIRE_SERVERS is 1.
 //
-// Nothing is left behind: no process, no folder, no goroutine while the server runs, so that goleak may be used in any
-// test. That holds for a test process that dies, too: a small shell stands between the two processes and waits for either
-// the order to stop or the end of the pipe that only the test process holds (PR_SET_PDEATHSIG would follow the thread that
-// started the server, and tests end threads: go.dev/issue/27505). Where the tests run as root the server does not: it
-// runs as the user mysql, or nobody.
+// Nothing is left behind, not even by a test process that dies: see package servertest. Where the tests run as root the
+// server does not: it runs as the user mysql, or nobody.
 package mariadbtest

@@ -19,6 +19,8 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 	"go.uber.org/goleak"
+
+	"github.com/connprof/connprof/internal/servertest"
 )
 
 func TestMain(m *testing.M) {
@@ -112,7 +114,7 @@ func TestServerThatEndedByItselfIsReported(t *testing.T) {
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	if !s.process.ended(stopTimeout) {
+	if !s.process.Ended(servertest.StopTimeout) {
 		t.Fatal("the server's end was not seen")
 	}
 	if err := s.stop(); err == nil || !strings.Contains(err.Error(), "ended by itself") {
@@ -143,8 +145,8 @@ func TestDyingTestProcessLeavesNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(stopTimeout); time.Now().Before(deadline) && exists(dir); {
-		time.Sleep(pollInterval) // nobody tells when the shell is done
+	for deadline := time.Now().Add(servertest.StopTimeout); time.Now().Before(deadline) && exists(dir); {
+		time.Sleep(servertest.PollInterval) // nobody tells when the shell is done
 	}
 	checkGone(t, n, dir)
 }
@@ -179,15 +181,14 @@ func TestFailedStartShowsTheLogAndLeavesNothing(t *testing.T) {
 }
 
 func TestMissingServerSkipsOrFails(t *testing.T) {
-	server, err, places := shared.server, shared.err, usualPlaces
-	defer func() { shared.server, shared.err, usualPlaces = server, err, places }()
+	defer func(places []string) { usualPlaces = places }(usualPlaces)
 	usualPlaces = nil
 	t.Setenv("PATH", t.TempDir())
 	for _, test := range []struct{ require, want string }{{"", "skip"}, {"1", "fatal"}} {
-		shared.server, shared.err = nil, nil
+		missing := servertest.Shared[*Server]{Launch: start, Missing: errNotInstalled}
 		t.Setenv("CONNPROF_REQUIRE_SERVERS", test.require)
 		verdict := &verdict{TB: t}
-		Start(verdict)
+		missing.Start(verdict)
 		if verdict.what != test.want || !strings.Contains(verdict.why, "mariadb-server") {
 			t.Errorf("CONNPROF_REQUIRE_SERVERS=%s: %s %q, want %s naming the package", test.require, verdict.what, verdict.why,
 				test.want)

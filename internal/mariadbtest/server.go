@@ -11,14 +11,11 @@ import (
 	"time"
 
 	"github.com/connprof/connprof/internal/certtest"
+	"github.com/connprof/connprof/internal/servertest"
 )
 
-const (
-	initTimeout  = 2 * time.Minute // of making the data folder: under a second on an idle machine
-	startTimeout = time.Minute     // from exec to the greeting: a fifth of a second
-	stopTimeout  = 10 * time.Second
-	pollInterval = 2 * time.Millisecond
-)
+// startTimeout is from exec to the greeting: a fifth of a second on an idle machine.
+const startTimeout = time.Minute
 
 // firstStatements are run by the server before it accepts connections, each on a line of its own.
 const firstStatements = `CREATE DATABASE IF NOT EXISTS ` + Database + `;
@@ -34,7 +31,7 @@ type Server struct {
 
 	dir     string // holds all the server has, the socket and the log included
 	log     *os.File
-	process *process
+	process *servertest.Process
 }
 
 // start makes a folder for a new server, starts it and returns when it answers. On failure nothing is left.
@@ -43,11 +40,11 @@ func start() (s *Server, err error) {
 	if err != nil {
 		return nil, err
 	}
-	o, err := unprivileged()
+	o, err := servertest.Unprivileged("mysql")
 	if err != nil {
 		return nil, fmt.Errorf("mariadbtest: no user to run the server as: %w", err)
 	}
-	dir, err := makeDir()
+	dir, err := servertest.MakeDir("connprof-mariadb-")
 	if err != nil {
 		return nil, fmt.Errorf("mariadbtest: %w", err)
 	}
@@ -63,13 +60,13 @@ func start() (s *Server, err error) {
 	if s.log, err = os.Create(filepath.Join(dir, "log")); err != nil {
 		return s, err
 	}
-	if err = o.chown(dir); err != nil {
+	if err = o.Chown(dir); err != nil {
 		return s, err
 	}
 	certs := make(chan error, 1) // RSA keys take a while, as does the data folder
 	go func() { certs <- s.writeFiles() }()
 	err = s.initData(bin, o)
-	if err := errors.Join(err, <-certs, o.chown(dir)); err != nil {
+	if err := errors.Join(err, <-certs, o.Chown(dir)); err != nil {
 		return s, err
 	}
 	for range 3 { // a port that was free a moment ago may have been taken since
@@ -78,15 +75,6 @@ func start() (s *Server, err error) {
 		}
 	}
 	return s, err
-}
-
-// makeDir makes the server's folder, where a socket's path fits into a sockaddr_un (104 bytes on BSD).
-func makeDir() (string, error) {
-	parent := os.TempDir()
-	if len(parent) > 60 {
-		parent = "/tmp"
-	}
-	return os.MkdirTemp(parent, "connprof-mariadb-")
 }
 
 // writeFiles makes the certificates, RSA as a MariaDB usually has them, and the file of first statements.
@@ -108,7 +96,7 @@ var engine = []string{
 }
 
 // initData makes the data folder, with a root without password.
-func (s *Server) initData(bin binaries, o *owner) error {
+func (s *Server) initData(bin binaries, o *servertest.Owner) error {
 	args := []string{
 		"--no-defaults", // stays first
 		"--datadir=" + s.path("data"),
@@ -116,21 +104,17 @@ func (s *Server) initData(bin binaries, o *owner) error {
 		"--skip-test-db",
 		"--skip-name-resolve",
 	}
-	if err := runTool(s.dir, s.log, o, bin.install, append(args, engine...)...); err != nil {
-		return fmt.Errorf("%s: %w", bin.install, err)
-	}
-	return nil
+	return servertest.Command{Path: bin.install, Args: append(args, engine...), Dir: s.dir, Log: s.log, As: o}.Run()
 }
 
 // run starts the server on a free port and returns when it greets a client.
-func (s *Server) run(bin binaries, o *owner) error {
-	port, err := freePort()
+func (s *Server) run(bin binaries, o *servertest.Owner) error {
+	port, err := servertest.FreePort()
 	if err != nil {
 		return err
 	}
 	s.Addr = net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 	args := []string{
-		bin.server,
 		"--no-defaults", // stays first
 		"--datadir=" + s.path("data"),
 		"--tmpdir=" + s.dir,
@@ -149,19 +133,12 @@ func (s *Server) run(bin binaries, o *owner) error {
 		"--innodb-fast-shutdown=2",
 		"--innodb-buffer-pool-dump-at-shutdown=OFF",
 	}
-	p, err := startProcess(s.dir, s.log, o, append(args, engine...)...)
+	p, err := servertest.Command{Path: bin.server, Args: append(args, engine...), Dir: s.dir, Log: s.log, As: o}.Start()
 	if err != nil {
 		return err
 	}
-	for deadline := time.Now().Add(startTimeout); !s.greets(deadline); {
-		if p.ended(pollInterval) {
-			err = errors.New("the server ended before it accepted a connection")
-		} else if time.Now().After(deadline) {
-			err = fmt.Errorf("the server accepted no connection within %v", startTimeout)
-		}
-		if err != nil {
-			return errors.Join(err, p.stop())
-		}
+	if err := p.WaitFor(s.greets, startTimeout); err != nil {
+		return err
 	}
 	s.process = p
 	return nil
@@ -182,10 +159,10 @@ func (s *Server) greets(deadline time.Time) bool {
 // stop ends the server and removes its folder. It is an error if the server had ended by itself.
 func (s *Server) stop() error {
 	var err error
-	if s.process.ended(time.Millisecond) {
+	if s.process.Ended(time.Millisecond) {
 		err = fmt.Errorf("mariadbtest: the server ended by itself%s", s.logTail())
 	}
-	if perr := s.process.stop(); perr != nil {
+	if perr := s.process.Stop(); perr != nil {
 		err = fmt.Errorf("mariadbtest: %w%s", perr, s.logTail())
 	}
 	return errors.Join(err, s.remove())
@@ -200,23 +177,6 @@ func (s *Server) remove() error {
 }
 
 // logTail returns the last lines of the server's log, headed, for an error message.
-func (s *Server) logTail() string {
-	text, err := os.ReadFile(s.path("log"))
-	if err != nil || len(text) == 0 {
-		return ""
-	}
-	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
-	lines = lines[max(0, len(lines)-25):]
-	return "\nend of the server's log:\n\t" + strings.Join(lines, "\n\t")
-}
+func (s *Server) logTail() string { return servertest.LogTail(s.path("log")) }
 
 func (s *Server) path(name string) string { return filepath.Join(s.dir, name) }
-
-func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port, nil
-}

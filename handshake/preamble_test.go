@@ -1,0 +1,258 @@
+package handshake
+
+import (
+	"encoding/binary"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/connprof/connprof/profiler"
+)
+
+// Builders of the words that databases say in the clear.
+
+func mysqlPacket(seq byte, payload ...byte) []byte {
+	n := len(payload)
+	return append([]byte{byte(n), byte(n >> 8), byte(n >> 16), seq}, payload...)
+}
+
+func mysqlGreeting() []byte {
+	return mysqlPacket(0, slices.Concat([]byte{10}, []byte("5.7.0-scripted\x00"), make([]byte, 60))...)
+}
+
+func mysqlSSLRequest() []byte {
+	return mysqlPacket(1, append([]byte{0x00, 0xaa, 0x08, 0x00}, make([]byte, 28)...)...)
+}
+
+func mysqlLogin(seq byte) []byte {
+	return mysqlPacket(seq, append([]byte{0x00, 0xa2, 0x08, 0x00}, make([]byte, 60)...)...)
+}
+
+func mysqlOK(seq byte) []byte { return mysqlPacket(seq, 0, 0, 0, 2, 0, 0, 0) }
+func mysqlError(seq byte) []byte {
+	return mysqlPacket(seq, append([]byte{0xff, 0x15, 0x04}, "#28000Access denied"...)...)
+}
+func mysqlQuery(text string) []byte { return mysqlPacket(0, append([]byte{3}, text...)...) }
+func mysqlQuit() []byte             { return mysqlPacket(0, 1) }
+
+func postgresSSLRequest() []byte { return []byte{0, 0, 0, 8, 0x04, 0xd2, 0x16, 0x2f} }
+func postgresStartup() []byte {
+	body := "\x00\x03\x00\x00user\x00app\x00\x00"
+	return append(binary.BigEndian.AppendUint32(nil, uint32(4+len(body))), body...)
+}
+
+func mongoMessage(n int) []byte {
+	return append(binary.LittleEndian.AppendUint32(nil, uint32(16+n)), make([]byte, 12+n)...)
+}
+
+func TestFirstWordsAreToldApart(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		b    []byte
+		want word
+		at   int // the byte that decides, counted from 1
+	}{
+		{"MySQL's request for TLS", mysqlSSLRequest(), tlsRequest, 36},
+		{"PostgreSQL's request for TLS", postgresSSLRequest(), tlsRequest, 8},
+		{"PostgreSQL's request for GSS encryption", []byte{0, 0, 0, 8, 0x04, 0xd2, 0x16, 0x30}, tlsRequest, 8},
+		{"a ClientHello", plain(hello()), tlsBegins, 6},
+		{"MySQL's login", mysqlLogin(1), otherWord, 1},
+		{"a MySQL packet of that size without CLIENT_SSL", mysqlPacket(1, make([]byte, 32)...), otherWord, 36},
+		{"PostgreSQL's startup", postgresStartup(), otherWord, 4},
+		{"PostgreSQL's cancel request", []byte{0, 0, 0, 16, 0x04, 0xd2, 0x16, 0x2e}, otherWord, 4},
+		{"an unknown PostgreSQL code", []byte{0, 0, 0, 8, 0x04, 0xd2, 0x16, 0x31}, otherWord, 8},
+		{"a MongoDB message", mongoMessage(100), otherWord, 1},
+		{"a MongoDB message of 288 bytes", mongoMessage(272), otherWord, 2},
+		{"another TLS message", []byte{22, 3, 1, 0, 40, 2}, otherWord, 6},
+		{"HTTP", []byte("GET / HTTP/1.1\r\n"), otherWord, 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			for size := 1; size <= len(tt.b); size++ {
+				var f firstWords
+				said, took := undecided, 0
+				for b := tt.b; len(b) > 0 && said == undecided; {
+					piece := b[:min(size, len(b))]
+					b = b[len(piece):]
+					var rest []byte
+					said, rest = f.add(piece, 1, 2, 3)
+					took += len(piece) - len(rest)
+				}
+				if said != tt.want || took != tt.at || f.n != tt.at {
+					t.Fatalf("in pieces of %d: word %d after %d bytes, want %d after %d", size, said, took, tt.want, tt.at)
+				}
+			}
+		})
+	}
+}
+
+// FuzzFirstWords: no bytes make it panic, it decides within the longest request, and for every split alike.
+func FuzzFirstWords(f *testing.F) {
+	for _, b := range [][]byte{mysqlSSLRequest(), postgresSSLRequest(), plain(hello()), mysqlLogin(1), mongoMessage(20)} {
+		f.Add(b, uint8(3))
+	}
+	f.Fuzz(func(t *testing.T, b []byte, size uint8) {
+		var whole, pieces firstWords
+		want, rest := whole.add(b, 1, 2, 3)
+		decided := len(b) - len(rest)
+		if want == undecided && len(b) >= mysqlRequestSize || decided > mysqlRequestSize {
+			t.Fatalf("word %d after %d of %d bytes", want, decided, len(b))
+		}
+		got, took := undecided, 0
+		for left := b; len(left) > 0 && got == undecided; {
+			piece := left[:min(max(1, int(size)), len(left))]
+			left = left[len(piece):]
+			var rest []byte
+			got, rest = pieces.add(piece, 1, 2, 3)
+			took += len(piece) - len(rest)
+		}
+		if got != want || took != decided {
+			t.Fatalf("in pieces of %d: word %d after %d bytes, want %d after %d", size, got, took, want, decided)
+		}
+	})
+}
+
+func TestAGreetingShowsTheServersVersion(t *testing.T) {
+	for _, tt := range []struct {
+		name, b, version string
+		mysql            bool
+	}{
+		{"MySQL's", string(mysqlGreeting()), "5.7.0-scripted", true},
+		{"a version with control characters", "\x40\x00\x00\x00\x0a8.0\x1b[31m\n\x00", "8.0[31m", true},
+		{"a version without end", "\x40\x01\x00\x00\x0a" + strings.Repeat("8", 400), "", true},
+		{"an error instead", "\x17\x00\x00\x00\xff\x10\x04Too many connections", "", false},
+		{"PostgreSQL's S", "S", "", false},
+		{"HTTP", "HTTP/1.1 400 Bad Request\r\n", "", false},
+	} {
+		for size := 1; size <= len(tt.b); size++ {
+			var g greeting
+			for b := []byte(tt.b); len(b) > 0; b = b[min(size, len(b)):] {
+				g.read(b[:min(size, len(b))])
+			}
+			if g.version != tt.version || g.mysql != tt.mysql || len(g.buf) > maxGreeting {
+				t.Fatalf("%s in pieces of %d: %+v", tt.name, size, g)
+			}
+		}
+	}
+}
+
+// FuzzGreeting: no bytes make it panic, and every split gives the same.
+func FuzzGreeting(f *testing.F) {
+	f.Add(mysqlGreeting(), uint8(7))
+	f.Add([]byte("S"), uint8(1))
+	f.Fuzz(func(t *testing.T, b []byte, size uint8) {
+		var whole, pieces greeting
+		whole.read(b)
+		for left := b; len(left) > 0; {
+			n := min(max(1, int(size)), len(left))
+			pieces.read(left[:n])
+			left = left[n:]
+		}
+		if whole.version != pieces.version || whole.mysql != pieces.mysql || len(whole.version) > maxGreeting {
+			t.Fatalf("whole %+v, in pieces of %d %+v", whole, size, pieces)
+		}
+	})
+}
+
+// FuzzMySQLPackets: no bytes make it panic, and every split finds the OK at the same byte.
+func FuzzMySQLPackets(f *testing.F) {
+	f.Add(mysqlOK(2), uint8(1))
+	f.Add(slices.Concat(mysqlPacket(2, 0xfe, 'x', 0), mysqlPacket(4, 1, 4), mysqlOK(5)), uint8(5))
+	f.Add(mysqlError(2), uint8(3))
+	f.Fuzz(func(t *testing.T, b []byte, size uint8) {
+		var whole, pieces mysqlPackets
+		want, got := whole.accepted(b), false
+		for left := b; len(left) > 0; {
+			n := min(max(1, int(size)), len(left))
+			got = pieces.accepted(left[:n]) || got
+			left = left[n:]
+		}
+		if got != want || whole.over != pieces.over {
+			t.Fatalf("whole %v, in pieces of %d %v", want, size, got)
+		}
+	})
+}
+
+// flows of whole creates, made up.
+func TestAWholeCreateSaysTheSameForEverySplit(t *testing.T) {
+	server13 := serverFlight(aes128)
+	finished := out(changeCipherSpec(), protected(53))
+	mysqlTLS := func(rest ...tlsChunk) tlsFlow {
+		return append(tlsFlow{in(mysqlGreeting()), out(mysqlSSLRequest()), out(plain(hello())), server13, finished}, rest...)
+	}
+	closeNotify := out(protected(19))
+	setup1 := func(d *Dialer) { d.SetupTurns = 1; d.LoginError = func(error) bool { return false } }
+	for _, tt := range []struct {
+		name, system string
+		dialer       func(*Dialer)
+		flow         tlsFlow
+		err          error
+		want         string
+		failed       profiler.Phase
+		turns        int
+	}{
+		{name: "MySQL in the clear", system: "mysql", flow: tlsFlow{in(mysqlGreeting()), out(mysqlLogin(1)), in(mysqlOK(2))},
+			want: "greet auth", turns: 1},
+		{name: "MySQL in the clear with set-up", system: "mysql", flow: tlsFlow{in(mysqlGreeting()), out(mysqlLogin(1)),
+			in(mysqlPacket(2, 0xfe, 'x', 0)), out(mysqlPacket(3, 7)), in(mysqlOK(4)), out(mysqlQuery("SET a=1")), in(mysqlOK(1))},
+			want: "greet auth setup", turns: 3},
+		{name: "MySQL in the clear, set-up refused", system: "mysql", dialer: setup1, flow: tlsFlow{in(mysqlGreeting()), out(mysqlLogin(1)),
+			in(mysqlOK(2)), out(mysqlQuery("SET a=1")), in(mysqlError(1)), out(mysqlQuit())}, err: errReplay,
+			want: "greet auth setup", failed: profiler.Setup, turns: 2},
+		{name: "MySQL under TLS", system: "mysql", flow: mysqlTLS(out(protected(90)), in(protected(250), protected(33))),
+			want: "greet tls verify auth", turns: 1},
+		{name: "MySQL under TLS with set-up", system: "mysql", dialer: setup1,
+			flow: mysqlTLS(out(protected(90)), in(protected(33)), out(protected(40)), in(protected(33))),
+			want: "greet tls verify auth setup", turns: 2},
+		{name: "MySQL under TLS, set-up refused", system: "mysql", dialer: setup1,
+			flow: mysqlTLS(out(protected(90)), in(protected(33)), out(protected(40)), in(protected(60)), out(protected(22)), closeNotify),
+			err:  errReplay, want: "greet tls verify auth setup", failed: profiler.Setup, turns: 2},
+		{name: "MySQL under TLS, the login is refused", system: "mysql", flow: mysqlTLS(out(protected(90)), in(protected(60)), closeNotify),
+			err: errReplay, want: "greet tls verify auth", failed: profiler.Auth, turns: 1},
+		{name: "PostgreSQL refuses TLS and goes on", system: "postgresql", flow: tlsFlow{out(postgresSSLRequest()), in([]byte("N")),
+			out(postgresStartup()), in(make([]byte, 30))}, want: "greet auth", turns: 1},
+		{name: "PostgreSQL under TLS", system: "postgresql", flow: tlsFlow{out(postgresSSLRequest()), in([]byte("S")),
+			out(plain(hello())), server13, finished, out(protected(60)), in(protected(40))}, want: "greet tls verify auth", turns: 1},
+		{name: "PostgreSQL with TLS at once", system: "postgresql", flow: tlsFlow{out(plain(hello())), server13, finished,
+			out(protected(60)), in(protected(40))}, want: "tls verify auth", turns: 1},
+		{name: "PostgreSQL in the clear", system: "postgresql", flow: tlsFlow{out(postgresStartup()), in(make([]byte, 30))},
+			want: "auth", turns: 1},
+		{name: "MongoDB under TLS", system: "mongodb", flow: tlsFlow{out(plain(hello())), server13, finished,
+			out(protected(300)), in(protected(400)), out(protected(90)), in(protected(80))}, want: "tls verify hello auth", turns: 2},
+		{name: "MongoDB gives up between TLS and hello", system: "mongodb", flow: tlsFlow{out(plain(hello())), server13, finished, closeNotify},
+			err: errReplay, want: "tls verify", failed: profiler.Verify},
+		{name: "a client certificate is refused late", system: "mongodb", flow: tlsFlow{out(plain(hello())), server13,
+			out(protected(900), protected(97), protected(53)), out(protected(300)), in(protected(19))},
+			err: errReplay, want: "tls verify hello", failed: profiler.TLS, turns: 1},
+		{name: "a client certificate in one record is refused late", system: "mongodb", flow: tlsFlow{out(plain(hello())), server13,
+			out(protected(1050)), in(protected(19))}, err: errReplay, want: "tls verify", failed: profiler.TLS},
+		{name: "an orderly close after a client certificate was taken", system: "mongodb", flow: tlsFlow{out(plain(hello())), server13,
+			out(protected(900), protected(97), protected(53)), out(protected(300)), in(protected(90)), in(protected(19))},
+			err: errReplay, want: "tls verify hello", failed: profiler.Hello, turns: 1},
+		{name: "an orderly close without a client certificate", system: "mongodb", flow: tlsFlow{out(plain(hello())), server13, finished,
+			out(protected(300)), in(protected(19))}, err: errReplay, want: "tls verify hello", failed: profiler.Hello, turns: 1},
+		{name: "a protocol nobody knows", flow: tlsFlow{out([]byte("HELLO?")), in([]byte("HI")), out([]byte("WHO?")), in([]byte("ME"))},
+			want: "auth", turns: 2},
+		{name: "plaintext that only looks like TLS", system: "mongodb", flow: tlsFlow{out(plain(hello())), in([]byte("HTTP/1.1 400 Bad")),
+			out([]byte("x")), in([]byte("y"))}, want: ""},
+		{name: "the same, and the driver fails", system: "mongodb", flow: tlsFlow{out(plain(hello())), in([]byte("HTTP/1.1 400 Bad")),
+			out([]byte("x")), in([]byte("y"))}, err: errReplay, want: "tls", failed: profiler.TLS},
+		{name: "TLS 1.2 ends in the read that holds the first answer", system: "mongodb", flow: tlsFlow{out(plain(hello())),
+			in(plain(hello12(), tlsMessage(14))), out(changeCipherSpec(), tlsRecord(recordHandshake, make([]byte, 40)...)),
+			in(changeCipherSpec(), tlsRecord(recordHandshake, make([]byte, 40)...)), out(protected(300)), in(protected(90))},
+			want: "tls verify hello", turns: 1},
+		{name: "a first word that is cut off", system: "mysql", flow: tlsFlow{in(mysqlGreeting()), out(mysqlSSLRequest()[:20])},
+			err: errReplay, want: "greet auth", failed: profiler.Auth, turns: 1},
+		{name: "nothing at all", system: "mongodb", want: ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			d := &Dialer{Endpoint: profiler.Endpoint{System: tt.system}}
+			if tt.dialer != nil {
+				tt.dialer(d)
+			}
+			got := checkAnyCreate(t, tt.flow, d, tt.err, 1)
+			if p := strings.Join(got.Phases, " "); p != tt.want || got.Failed != tt.failed || got.Wire.Turns != tt.turns {
+				t.Errorf("phases %q, failed in %v, %d turns; want %q, %v, %d", p, got.Failed, got.Wire.Turns, tt.want, tt.failed, tt.turns)
+			}
+		})
+	}
+}

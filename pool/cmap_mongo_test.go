@@ -1,0 +1,436 @@
+package pool_test
+
+import (
+	"context"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/connprof/connprof/internal/mongotest"
+	"github.com/connprof/connprof/profiler"
+)
+
+// gone waits until no connection of the profiler is live: v2.10.0 closes the monitor's after Disconnect has returned.
+func gone(t *testing.T, p *profiler.Profiler) profiler.Report {
+	t.Helper()
+	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(time.Millisecond) {
+		r, live := p.Report(), int64(0)
+		for _, e := range r.Endpoints {
+			live += e.Live
+		}
+		if live == 0 {
+			return r
+		}
+		if time.Now().After(deadline) {
+			t.Errorf("%d connections are live", live)
+			return r
+		}
+	}
+}
+
+// A server without streaming has two connections of a client with one caller, one with streaming three: the monitors' are not the pool's.
+func TestMongoMonitorsAreNotOfThePool(t *testing.T) {
+	drivers(t, func(t *testing.T, d driver) {
+		for name, tt := range map[string]struct {
+			streaming bool
+			kinds     map[string]int
+		}{
+			"plain":     {false, map[string]int{"heartbeat": 1}},
+			"streaming": {true, map[string]int{"heartbeat": 1, "rtt": 1}},
+		} {
+			t.Run(name, func(t *testing.T) {
+				s := mongotest.Start(t, mongotest.Options{Streaming: tt.streaming})
+				o := newOracle()
+				p := &profiler.Profiler{}
+				c := d.connect(t, p, s.URI(""), user{dial: o.dial})
+				if err := c.find(testContext(t), 1); err != nil {
+					t.Fatal(err)
+				}
+				s.WaitFor(t, func(logs []mongotest.ConnLog) bool {
+					return len(logs) == 1+len(tt.kinds) && len(logs[len(logs)-1].Commands) > 0
+				})
+				c.close()
+				kinds := make(map[string]int)
+				for _, d := range o.dials {
+					if d.conn.Role() == profiler.RoleMonitor {
+						kinds[d.conn.Kind()]++
+					} else if d.conn.Role() != profiler.RolePool {
+						t.Errorf("a connection of role %v", d.conn.Role())
+					}
+				}
+				if kinds["heartbeat"] != tt.kinds["heartbeat"] || kinds["rtt"] != tt.kinds["rtt"] || len(o.dials) != 1+len(tt.kinds) {
+					t.Errorf("%d dials, monitors %v, want %v", len(o.dials), kinds, tt.kinds)
+				}
+				r := gone(t, p)
+				pool, monitor := r.Endpoint(s.Addr(), profiler.RolePool), r.Endpoint(s.Addr(), profiler.RoleMonitor)
+				if pool.Created != 1 || pool.Live != 0 || pool.ClosedBy["pool_closed"] != 1 {
+					t.Errorf("pool %+v", pool)
+				}
+				if int(monitor.Created) != len(tt.kinds) || monitor.Live != 0 {
+					t.Errorf("monitors: %d created, %d live, want %d and 0", monitor.Created, monitor.Live, len(tt.kinds))
+				}
+				if first, reused := pool.Queries(); first != 1 || reused != 0 {
+					t.Errorf("%d first and %d reused commands", first, reused)
+				}
+			})
+		}
+	})
+}
+
+func TestMongoLoginAndCommandsOfOneConnection(t *testing.T) {
+	drivers(t, func(t *testing.T, d driver) {
+		s := mongotest.Start(t, mongotest.Options{Users: map[string]string{"u": "p"}, Script: mongotest.On("find", mongotest.Step{Delay: 3 * time.Millisecond})})
+		o := newOracle()
+		p := &profiler.Profiler{Sinks: []profiler.Sink{o}}
+		c := d.connect(t, p, s.UserURI("u", "p", "maxPoolSize=1"), user{dial: o.dial})
+		ctx := o.operation(testContext(t))
+		var tl profiler.Timeline
+		ctx = profiler.WithSink(ctx, &tl)
+		for i := range 3 {
+			if err := c.insert(ctx, i); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n, err := c.findAll(ctx, 2); n != 3 || err != nil {
+			t.Fatal(n, err)
+		}
+		if err := c.ping(ctx); err != nil {
+			t.Fatal(err)
+		}
+		c.close()
+		var names []string
+		for i, e := range tl.Events() {
+			if e.Kind != profiler.KindOperation {
+				continue
+			}
+			names = append(names, e.Op.Name)
+			if e.Op.N != uint64(i+1) || e.Op.Namespace != "test" || !e.Op.WaitKnown || (e.Op.Idle > 0) != (i > 0) {
+				t.Errorf("%s: number %d in %q, wait known %v, idle %v", e.Op.Name, e.Op.N, e.Op.Namespace, e.Op.WaitKnown, e.Op.Idle)
+			}
+			if d := e.Op.End.Sub(e.Op.Start); e.Op.Name == "find" && d < 3*time.Millisecond {
+				t.Errorf("find took %v", d)
+			}
+		}
+		if len(names) != 5 || names[0] != "insert" || names[3] != "find" || names[4] != "getMore" {
+			t.Errorf("operations %q", names)
+		}
+		first := tl.Events()[0]
+		cr := first.Conn.Create()
+		for _, ph := range []profiler.Phase{profiler.Connect, profiler.Hello, profiler.Auth} {
+			if !cr.Phases[ph].Present {
+				t.Errorf("no %v in %+v", ph, cr.Phases)
+			}
+		}
+		if first.Op.Wait < cr.Duration || first.Op.Queued > first.Op.Wait-cr.Duration+time.Millisecond {
+			t.Errorf("waited %v, queued %v, for a create of %v", first.Op.Wait, first.Op.Queued, cr.Duration)
+		}
+	})
+}
+
+// Only two connections of a pool are made at a time: later callers queue, with a nearly empty pool.
+func TestMongoQueueForCreates(t *testing.T) {
+	const delay = 60 * time.Millisecond
+	slowLogin := func(c mongotest.Call) mongotest.Step {
+		if c.Speculative {
+			return mongotest.Step{Delay: delay}
+		}
+		if c.Command == "find" {
+			return mongotest.Step{Delay: 5 * delay}
+		}
+		return mongotest.Step{}
+	}
+	drivers(t, func(t *testing.T, d driver) {
+		s := mongotest.Start(t, mongotest.Options{Users: map[string]string{"u": "p"}, Script: slowLogin})
+		var tl profiler.Timeline
+		p := &profiler.Profiler{Sinks: []profiler.Sink{&tl}}
+		c := d.connect(t, p, s.UserURI("u", "p", ""), user{})
+		var wg sync.WaitGroup
+		for range 6 {
+			wg.Go(func() {
+				if err := c.find(testContext(t), 1); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		c.close()
+		queued := make([]int, 3)
+		for _, e := range tl.Events() {
+			if e.Kind != profiler.KindOperation {
+				continue
+			}
+			if e.Op.N != 1 || !e.Op.WaitKnown || e.Op.Wait < delay {
+				t.Errorf("number %d, wait %v", e.Op.N, e.Op.Wait)
+			}
+			if i := int(e.Op.Queued / delay); i < len(queued) {
+				queued[i]++
+			}
+		}
+		if queued[0] < 2 || queued[0] == 6 { // two at once; the others waited for a create of someone else's
+			t.Errorf("queued for 0, 1, 2 creates of others: %v callers", queued)
+		}
+
+		// A caller who gives up does not end the create, which is later used by someone else.
+		p2 := &profiler.Profiler{}
+		c = d.connect(t, p2, s.UserURI("u", "p", ""), user{})
+		if err := c.ping(testContext(t)); err != nil { // the monitor is there, and one connection
+			t.Fatal(err)
+		}
+		var hold sync.WaitGroup
+		hold.Go(func() { _ = c.find(testContext(t), 1) })
+		s.WaitFor(t, func(logs []mongotest.ConnLog) bool { return logs[len(logs)-1].Count("find") == 1 })
+		ctx, cancel := context.WithTimeout(context.Background(), delay/2)
+		defer cancel()
+		if err := c.find(ctx, 1); err == nil {
+			t.Error("a connection in half the time it takes")
+		}
+		hold.Wait()
+		c.close()
+		e := p2.Report().Endpoint(s.Addr(), profiler.RolePool)
+		if e.Created != 2 || e.Failed != 0 || e.Live != 0 {
+			t.Errorf("%d created, %d failed, %d live", e.Created, e.Failed, e.Live)
+		}
+	})
+}
+
+// The first find's connection is cut; the driver repeats it on another.
+func TestMongoRetryKeepsTheCounts(t *testing.T) {
+	drivers(t, func(t *testing.T, d driver) {
+		s := mongotest.Start(t, mongotest.Options{
+			Users: map[string]string{"u": "p"}, Script: mongotest.OnNth("find", 1, mongotest.Step{Close: true}),
+		})
+		o := newOracle()
+		p := &profiler.Profiler{Sinks: []profiler.Sink{o}}
+		c := d.connect(t, p, s.UserURI("u", "p", ""), user{dial: o.dial, command: o.command})
+		if err := c.find(o.operation(testContext(t)), 1); err != nil {
+			t.Fatal(err)
+		}
+		e := p.Report().Endpoint(s.Addr(), profiler.RolePool)
+		if e.Created != 2 || e.Created != e.Live+e.Closed || e.ClosedBy["error"] != 1 {
+			t.Errorf("%d created, %d live, closed by %v", e.Created, e.Live, e.ClosedBy)
+		}
+		if f := e.Measure(profiler.MeasureFirstQuery, profiler.Failed); f == nil || f.Count != 1 {
+			t.Errorf("the command that failed: %+v", f)
+		}
+		if f := e.Measure(profiler.MeasureFirstQuery, profiler.OK); f == nil || f.Count != 1 {
+			t.Errorf("the command that was repeated: %+v", f)
+		}
+		c.close()
+		if r := o.compare(t, s.Conns()); r.wrong != 0 || r.commands != 2 {
+			t.Errorf("%v", r)
+		}
+		if e := p.Report().Endpoint(s.Addr(), profiler.RolePool); e.Live != 0 || e.Closed != 2 {
+			t.Errorf("%d live, %d closed", e.Live, e.Closed)
+		}
+	})
+}
+
+// A client for each piece of work: no pool shows anything, the target's counts do.
+func TestMongoClientForEachCall(t *testing.T) {
+	drivers(t, func(t *testing.T, d driver) {
+		s := mongotest.Start(t, mongotest.Options{})
+		p := &profiler.Profiler{}
+		for range 20 {
+			c := d.connect(t, p, s.URI(""), user{})
+			if err := c.find(testContext(t), 1); err != nil {
+				t.Fatal(err)
+			}
+			c.close()
+		}
+		r := gone(t, p)
+		pool, monitor := r.Endpoint(s.Addr(), profiler.RolePool), r.Endpoint(s.Addr(), profiler.RoleMonitor)
+		first, reused := pool.Queries()
+		if pool.Created != 20 || monitor.Created != 20 || first != 20 || reused != 0 || pool.Live != 0 || monitor.Live != 0 {
+			t.Errorf("pool: %d created, %d live; monitor: %d created, %d live; %d first, %d reused",
+				pool.Created, pool.Live, monitor.Created, monitor.Live, first, reused)
+		}
+	})
+}
+
+func TestMongoUnacknowledgedWritesAreNoLatencies(t *testing.T) {
+	drivers(t, func(t *testing.T, d driver) {
+		s := mongotest.Start(t, mongotest.Options{})
+		p := &profiler.Profiler{}
+		c := d.connect(t, p, s.URI("maxPoolSize=1"), user{})
+		if err := c.unacknowledged(testContext(t), 1); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.find(testContext(t), 1); err != nil {
+			t.Fatal(err)
+		}
+		c.close()
+		e := p.Report().Endpoint(s.Addr(), profiler.RolePool)
+		first, reused := e.Queries()
+		if e.Excluded != 1 || first != 0 || reused != 1 {
+			t.Errorf("%d excluded, %d first, %d reused", e.Excluded, first, reused)
+		}
+	})
+}
+
+// What the program had in its options goes on working.
+func TestMongoUsersDialerAndMonitorsStay(t *testing.T) {
+	drivers(t, func(t *testing.T, d driver) {
+		record := func(p *profiler.Profiler) (kinds map[string]int, order []string) {
+			s := mongotest.Start(t, mongotest.Options{})
+			var mu sync.Mutex
+			var commands, dials int
+			kinds = make(map[string]int)
+			u := user{
+				dial: func(ctx context.Context, network, address string) (net.Conn, error) {
+					mu.Lock()
+					dials++
+					mu.Unlock()
+					return new(net.Dialer).DialContext(ctx, network, address)
+				},
+				event: func(kind string, id uint64) {
+					mu.Lock()
+					defer mu.Unlock()
+					kinds[kind]++
+					if id == 1 {
+						order = append(order, kind)
+					}
+				},
+				command: func(context.Context, string, int64, bool) {
+					mu.Lock()
+					defer mu.Unlock()
+					commands++
+					order = append(order, "command")
+				},
+			}
+			c := d.connect(t, p, s.URI(""), u)
+			for range 2 {
+				if err := c.find(testContext(t), 1); err != nil {
+					t.Fatal(err)
+				}
+			}
+			c.close()
+			mu.Lock()
+			defer mu.Unlock()
+			kinds["dial"], kinds["command"] = dials, commands
+			return kinds, order
+		}
+		wantKinds, wantOrder := record(nil)
+		gotKinds, gotOrder := record(&profiler.Profiler{})
+		if wantKinds["dial"] != 2 || wantKinds["ServerOpening"] != 1 || wantKinds["ServerHeartbeatSucceeded"] != 1 {
+			t.Fatalf("without connprof: %v", wantKinds)
+		}
+		for _, k := range []string{"dial", "command", "ServerOpening", "ServerHeartbeatStarted", "ServerHeartbeatSucceeded", "ConnectionCheckOutStarted",
+			"ConnectionCreated", "ConnectionReady", "ConnectionCheckedOut", "ConnectionCheckedIn", "ConnectionClosed", "ConnectionPoolClosed"} {
+			if gotKinds[k] != wantKinds[k] {
+				t.Errorf("%s: %d times, without connprof %d times", k, gotKinds[k], wantKinds[k])
+			}
+		}
+		if len(gotOrder) != len(wantOrder) {
+			t.Fatalf("order %v, without connprof %v", gotOrder, wantOrder)
+		}
+		for i := range wantOrder {
+			if gotOrder[i] != wantOrder[i] {
+				t.Fatalf("order %v, without connprof %v", gotOrder, wantOrder)
+			}
+		}
+	})
+}
+
+// A dialer around ours that dials on a goroutine of its own hides what the dial is for. Nothing is guessed; commands still find their
+// connection.
+func TestMongoDialOnAForeignGoroutine(t *testing.T) {
+	drivers(t, func(t *testing.T, d driver) {
+		s := mongotest.Start(t, mongotest.Options{})
+		o := newOracle()
+		p := &profiler.Profiler{}
+		c := d.connect(t, p, s.URI(""), user{dial: o.dial, around: func(inner dialer) dialer {
+			return dialFunc(func(ctx context.Context, network, address string) (nc net.Conn, err error) {
+				var wg sync.WaitGroup
+				wg.Go(func() { nc, err = inner.DialContext(ctx, network, address) })
+				wg.Wait()
+				return nc, err
+			})
+		}})
+		if err := c.find(testContext(t), 1); err != nil {
+			t.Fatal(err)
+		}
+		c.close()
+		for _, d := range o.dials {
+			if d.conn.Role() != profiler.RoleUnattributed {
+				t.Errorf("role %v", d.conn.Role())
+			}
+		}
+		r := gone(t, p)
+		pool, un := r.Endpoint(s.Addr(), profiler.RolePool), r.Endpoint(s.Addr(), profiler.RoleUnattributed)
+		if first, _ := pool.Queries(); len(o.dials) != 2 || pool.Created != 1 || first != 1 {
+			t.Errorf("%d dials, %d created, %d commands", len(o.dials), pool.Created, first)
+		}
+		if un.Created != 2 || un.Live != 0 {
+			t.Errorf("unattributed: %d created, %d live", un.Created, un.Live)
+		}
+	})
+}
+
+func TestMongoFailedDialAndFailedLogin(t *testing.T) {
+	drivers(t, func(t *testing.T, d driver) {
+		s := mongotest.Start(t, mongotest.Options{Users: map[string]string{"u": "p"}})
+		p := &profiler.Profiler{}
+		c := d.connect(t, p, s.UserURI("u", "wrong", ""), user{})
+		if err := c.find(testContext(t), 1); err == nil {
+			t.Error("logged in with a wrong password")
+		}
+		c.close()
+		e := gone(t, p).Endpoint(s.Addr(), profiler.RolePool)
+		if e.Failed < 1 || e.Created != 0 || e.Live != 0 || e.FailedIn["auth"] != e.Failed {
+			t.Errorf("%d failed in %v, %d live", e.Failed, e.FailedIn, e.Live)
+		}
+
+		var failing atomic.Bool
+		failing.Store(true)
+		p = &profiler.Profiler{}
+		c = d.connect(t, p, s.UserURI("u", "p", "serverSelectionTimeoutMS=100"), user{
+			dial: func(ctx context.Context, network, address string) (net.Conn, error) {
+				if failing.Load() {
+					return nil, net.ErrClosed
+				}
+				return new(net.Dialer).DialContext(ctx, network, address)
+			},
+		})
+		if err := c.find(testContext(t), 1); err == nil {
+			t.Error("no error without a connection")
+		}
+		failing.Store(false)
+		c.close()
+		m := gone(t, p).Endpoint(s.Addr(), profiler.RoleMonitor)
+		if m.Failed < 1 || m.FailedIn["connect"] != m.Failed || m.Live != 0 {
+			t.Errorf("monitor: %d failed in %v, %d live", m.Failed, m.FailedIn, m.Live)
+		}
+	})
+}
+
+func TestMongoProfilerOffAndOn(t *testing.T) {
+	drivers(t, func(t *testing.T, d driver) {
+		s := mongotest.Start(t, mongotest.Options{})
+		o := newOracle()
+		p := &profiler.Profiler{}
+		p.Disable()
+		c := d.connect(t, p, s.URI(""), user{dial: o.dial})
+		for range 2 {
+			if err := c.find(testContext(t), 1); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if r := p.Report(); len(r.Endpoints) != 0 || o.dials[0].conn != nil {
+			t.Errorf("recorded while off: %+v", r)
+		}
+		p.Enable()
+		s.Kill(nil)
+		for range 2 {
+			if err := c.find(testContext(t), 1); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c.close()
+		e := p.Report().Endpoint(s.Addr(), profiler.RolePool)
+		if first, reused := e.Queries(); e.Created != 1 || first != 1 || reused != 1 || e.Live != 0 {
+			t.Errorf("%d created, %d first, %d reused, %d live", e.Created, first, reused, e.Live)
+		}
+	})
+}

@@ -1,0 +1,28 @@
+package mongoprof
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"testing"
+)
+
+func TestFailureTellsHowTheCommandEnded(t *testing.T) {
+	for text, want := range map[string]error{
+		"connection(db:27017[-5]) incomplete read of message header: context deadline exceeded":       context.DeadlineExceeded,
+		"connection(db:27017[-5]) incomplete read of message header: context canceled":                context.Canceled,
+		"connection(db:27017[-5]) incomplete read of message header: read tcp 1.2.3.4:5: i/o timeout": os.ErrDeadlineExceeded,
+		"connection(db:27017[-5]) socket was unexpectedly closed: EOF":                                nil,
+	} {
+		err := error(failure(text))
+		if err.Error() != text {
+			t.Errorf("%q became %q", text, err)
+		}
+		for _, target := range []error{context.DeadlineExceeded, context.Canceled, os.ErrDeadlineExceeded, io.EOF} {
+			if got := errors.Is(err, target); got != (target == want) {
+				t.Errorf("%q is %v: %v", text, target, got)
+			}
+		}
+	}
+}
