@@ -64,7 +64,7 @@ func (d *Dialer) DialContext(ctx context.Context, network, address string) (net.
 		t.failed(ret, err)
 		if alone {
 			c.Update(func(cr *profiler.Create) { cr.TotalUnknown = true })
-			c.Fail(nil, err)
+			c.Fail(profiler.NoCaller, err)
 		}
 		return nc, err
 	}

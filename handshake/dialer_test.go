@@ -82,7 +82,7 @@ func TestNameIsResolvedApartFromConnect(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.Ready(nil)
+	c.Ready(profiler.NoCaller)
 	nc.Close()
 	cr := c.Create()
 	if got := names(cr); got != "resolve connect" && got != "resolve attempts connect" { // ::1 may be tried first
@@ -105,7 +105,7 @@ func TestAnAddressIsNotResolved(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.Ready(nil)
+	c.Ready(profiler.NoCaller)
 	nc.Close()
 	if got := names(c.Create()); got != "connect" {
 		t.Errorf("phases %q, want connect", got)
@@ -138,7 +138,7 @@ func TestDialFailuresAreChargedToTheirPhase(t *testing.T) {
 			if tt.is != nil && !errors.Is(err, tt.is) {
 				t.Errorf("error %v, want %v", err, tt.is)
 			}
-			c.Fail(nil, err)
+			c.Fail(profiler.NoCaller, err)
 			cr := c.Create()
 			if cr.Failed != tt.want || cr.Err != err || cr.Duration != phaseSum(cr) {
 				t.Errorf("failed in %v with %v, sum %v of %v; want %v", cr.Failed, cr.Err, phaseSum(cr), cr.Duration, tt.want)
@@ -167,7 +167,7 @@ func TestALateLoserOfTheRaceIsIgnored(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.Ready(nil)
+	c.Ready(profiler.NoCaller)
 	nc.Close()
 	before := *c.Create()
 	late()
@@ -195,7 +195,7 @@ func TestEventsOfOtherConnectionsLeaveADialerOpaque(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.Ready(nil)
+	c.Ready(profiler.NoCaller)
 	nc.Close()
 	cr := c.Create()
 	if cr.Wire.Transport != profiler.TransportOpaque || names(cr) != "connect" || len(cr.Attempts) != 1 {
@@ -237,7 +237,7 @@ func TestSyscallConnIsThereExactlyWhenTheInnerConnectionHasIt(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer c.Ready(nil)
+			defer c.Ready(profiler.NoCaller)
 			if _, ok := nc.(syscall.Conn); ok != tt.want {
 				t.Errorf("syscall.Conn: %v, want %v", ok, tt.want)
 			}
@@ -264,7 +264,7 @@ func TestATLSConnectionOfTheDialersIsReturnedAsItIs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.Ready(nil)
+	c.Ready(profiler.NoCaller)
 	if _, ok := nc.(*tls.Conn); !ok {
 		t.Errorf("got %T, want *tls.Conn", nc)
 	}

@@ -57,9 +57,9 @@ func (f tlsFlow) make(d *Dialer, err error) (made, *profiler.Create) {
 		}
 	}
 	if err != nil {
-		c.Fail(nil, err)
+		c.Fail(profiler.NoCaller, err)
 	} else {
-		c.Ready(nil)
+		c.Ready(profiler.NoCaller)
 	}
 	cr := c.Create()
 	m := made{Failed: cr.Failed, TLS: cr.TLS, Wire: cr.Wire}

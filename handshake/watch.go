@@ -273,5 +273,5 @@ func (w *watch) closed() {
 		err = net.ErrClosed
 	}
 	w.c.Update(func(cr *profiler.Create) { cr.TotalUnknown = true })
-	w.c.Fail(nil, err)
+	w.c.Fail(profiler.NoCaller, err)
 }

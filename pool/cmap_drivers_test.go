@@ -65,7 +65,8 @@ type client interface {
 	unacknowledged(ctx context.Context, id int) error
 	find(ctx context.Context, id int) error
 	findAll(ctx context.Context, batch int32) (n int, err error)
-	close() // may be called again
+	close()                    // may be called again
+	again(t testing.TB) client // another client of the same, instrumented options
 }
 
 func testContext(t testing.TB) context.Context {
@@ -74,7 +75,10 @@ func testContext(t testing.TB) context.Context {
 	return ctx
 }
 
-type clientV1 struct{ coll *mongo1.Collection }
+type clientV1 struct {
+	coll *mongo1.Collection
+	o    *options1.ClientOptions
+}
 
 func connectV1(t testing.TB, p *profiler.Profiler, uri string, u user) client {
 	t.Helper()
@@ -108,11 +112,15 @@ func connectV1(t testing.TB, p *profiler.Profiler, uri string, u user) client {
 	if u.around != nil {
 		o.SetDialer(u.around(o.Dialer))
 	}
-	m, err := mongo1.Connect(context.Background(), o)
+	return (&clientV1{o: o}).again(t)
+}
+
+func (c *clientV1) again(t testing.TB) client {
+	m, err := mongo1.Connect(context.Background(), c.o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &clientV1{m.Database("test").Collection("things")}
+	c = &clientV1{m.Database("test").Collection("things"), c.o}
 	t.Cleanup(c.close)
 	return c
 }
@@ -155,7 +163,10 @@ func (c *clientV1) findAll(ctx context.Context, batch int32) (int, error) {
 	return len(all), err
 }
 
-type clientV2 struct{ coll *mongo2.Collection }
+type clientV2 struct {
+	coll *mongo2.Collection
+	o    *options2.ClientOptions
+}
 
 func connectV2(t testing.TB, p *profiler.Profiler, uri string, u user) client {
 	t.Helper()
@@ -189,11 +200,15 @@ func connectV2(t testing.TB, p *profiler.Profiler, uri string, u user) client {
 	if u.around != nil {
 		o.SetDialer(u.around(o.Dialer))
 	}
-	m, err := mongo2.Connect(o)
+	return (&clientV2{o: o}).again(t)
+}
+
+func (c *clientV2) again(t testing.TB) client {
+	m, err := mongo2.Connect(c.o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &clientV2{m.Database("test").Collection("things")}
+	c = &clientV2{m.Database("test").Collection("things"), c.o}
 	t.Cleanup(c.close)
 	return c
 }

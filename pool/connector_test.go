@@ -82,8 +82,11 @@ func TestTheDriverSeesTheSameCallsWrapped(t *testing.T) {
 			_, err2 := s.Exec(2)
 			return errors.Join(err, err2, s.Close())
 		},
-		"ping":      func(db *sql.DB) error { return db.Ping() },
-		"read-only": func(db *sql.DB) error { _, err := db.BeginTx(context.Background(), &sql.TxOptions{ReadOnly: true}); return err },
+		"ping": func(db *sql.DB) error { return db.Ping() },
+		"read-only": func(db *sql.DB) error {
+			_, err := db.BeginTx(context.Background(), &sql.TxOptions{ReadOnly: true})
+			return err
+		},
 		"isolation": func(db *sql.DB) error {
 			_, err := db.BeginTx(context.Background(), &sql.TxOptions{Isolation: sql.LevelSerializable})
 			return err

@@ -1,3 +1,5 @@
+//lint:file-ignore SA1019 database/sql still asks drivers for these interfaces, and so must a wrapper
+
 package pool
 
 import (
@@ -19,8 +21,8 @@ type sqlConn struct {
 
 	execer    driver.ExecerContext
 	queryer   driver.QueryerContext
-	oldExec   driver.Execer  //nolint:staticcheck // database/sql still asks for it
-	oldQuery  driver.Queryer //nolint:staticcheck // database/sql still asks for it
+	oldExec   driver.Execer
+	oldQuery  driver.Queryer
 	resetter  driver.SessionResetter
 	validator driver.Validator
 
@@ -101,7 +103,7 @@ func (c *sqlConn) beginTx(ctx context.Context, opts driver.TxOptions) (driver.Tx
 	if opts.ReadOnly {
 		return nil, errors.New("sql: driver does not support read-only transactions")
 	}
-	t, err := c.inner.Begin() //nolint:staticcheck // for drivers that have nothing else
+	t, err := c.inner.Begin()
 	if err == nil && ctx.Err() != nil {
 		t.Rollback()
 		return nil, ctx.Err()

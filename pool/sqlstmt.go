@@ -1,3 +1,5 @@
+//lint:file-ignore SA1019 database/sql still asks drivers for these interfaces, and so must a wrapper
+
 package pool
 
 import (
@@ -21,12 +23,12 @@ type stmt struct {
 
 type stmtWithConverter struct {
 	*stmt
-	driver.ColumnConverter //nolint:staticcheck // database/sql still asks for it
+	driver.ColumnConverter
 }
 
 func wrapStmt(s driver.Stmt, c *sqlConn, query string, since profiler.Instant) driver.Stmt {
 	w := &stmt{inner: s, conn: c, query: query, since: since}
-	if cc, ok := s.(driver.ColumnConverter); ok { //nolint:staticcheck // database/sql still asks for it
+	if cc, ok := s.(driver.ColumnConverter); ok {
 		return stmtWithConverter{w, cc}
 	}
 	return w
@@ -62,7 +64,7 @@ func (s *stmt) ExecContext(ctx context.Context, args []driver.NamedValue) (drive
 	} else if vs, verr := values(ctx, args); verr != nil {
 		err = verr
 	} else {
-		r, err = s.inner.Exec(vs) //nolint:staticcheck // for drivers that have nothing else
+		r, err = s.inner.Exec(vs)
 	}
 	s.conn.end(ctx, &op, err)
 	return r, err
@@ -77,7 +79,7 @@ func (s *stmt) QueryContext(ctx context.Context, args []driver.NamedValue) (driv
 	} else if vs, verr := values(ctx, args); verr != nil {
 		err = verr
 	} else {
-		r, err = s.inner.Query(vs) //nolint:staticcheck // for drivers that have nothing else
+		r, err = s.inner.Query(vs)
 	}
 	return s.conn.rowsOf(ctx, &op, r, err)
 }
@@ -111,7 +113,7 @@ func (t *tx) Rollback() error {
 }
 
 // execOld and queryOld do for a driver with the interfaces of Go 1.7 what database/sql does (ctxutil.go).
-func execOld(ctx context.Context, e driver.Execer, query string, args []driver.NamedValue) (driver.Result, error) { //nolint:staticcheck
+func execOld(ctx context.Context, e driver.Execer, query string, args []driver.NamedValue) (driver.Result, error) {
 	vs, err := values(ctx, args)
 	if err != nil {
 		return nil, err
@@ -119,7 +121,7 @@ func execOld(ctx context.Context, e driver.Execer, query string, args []driver.N
 	return e.Exec(query, vs)
 }
 
-func queryOld(ctx context.Context, q driver.Queryer, query string, args []driver.NamedValue) (driver.Rows, error) { //nolint:staticcheck
+func queryOld(ctx context.Context, q driver.Queryer, query string, args []driver.NamedValue) (driver.Rows, error) {
 	vs, err := values(ctx, args)
 	if err != nil {
 		return nil, err

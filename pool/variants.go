@@ -1,3 +1,5 @@
+//lint:file-ignore SA1019 database/sql still asks drivers for these interfaces, and so must a wrapper
+
 package pool
 
 import (
@@ -90,10 +92,10 @@ func wrapConn(dc driver.Conn, of *profiler.Conn) driver.Conn {
 	c.execer, _ = dc.(driver.ExecerContext)
 	c.queryer, _ = dc.(driver.QueryerContext)
 	if c.execer == nil {
-		c.oldExec, _ = dc.(driver.Execer) //nolint:staticcheck // database/sql still asks for it
+		c.oldExec, _ = dc.(driver.Execer)
 	}
 	if c.queryer == nil {
-		c.oldQuery, _ = dc.(driver.Queryer) //nolint:staticcheck // database/sql still asks for it
+		c.oldQuery, _ = dc.(driver.Queryer)
 	}
 	c.resetter, _ = dc.(driver.SessionResetter)
 	c.validator, _ = dc.(driver.Validator)

@@ -117,7 +117,10 @@ func (cr *Create) dialed() bool {
 	return false
 }
 
-// Ready ends the create well: the connection is handed over. ctx is the caller's if the create ran under it, else nil.
+// NoCaller is the context of a create that no caller waits for: a nil one.
+var NoCaller context.Context
+
+// Ready ends the create well: the connection is handed over. ctx is the caller's if the create ran under it, else NoCaller.
 func (c *Conn) Ready(ctx context.Context) { c.finish(ctx, Now(), nil, false) }
 
 // ReadyAlone ends, at the instant at, the create of a connection that nobody handed over: its total is not known.

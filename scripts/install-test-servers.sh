@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Installs the database servers that the tests start: mariadb-server, from the distribution's packages.
+# Installs the database servers that the tests start: mariadb-server and postgresql, from the distribution's packages.
 #
-# Nothing is done when a server is there already. Packages are installed on Debian and its relatives only, as root or
+# Nothing is done for a server that is there already. Packages are installed on Debian and its relatives only, as root or
 # through a sudo that asks for no password; anywhere else the script says what is missing and exits with status 1.
-# No service is started or enabled: the tests start private servers of their own.
+# No service is started or enabled, no database cluster is made: the tests start private servers of their own.
 set -euo pipefail
 
 say() { printf 'install-test-servers: %s\n' "$*" >&2; }
 
-# The places that internal/mariadbtest looks in, too.
+# The places that internal/mariadbtest and internal/postgrestest look in, too.
 PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin:/usr/libexec:/usr/local/mysql/bin:/usr/local/mariadb/bin:/opt/homebrew/bin
 
 # Prints the server's path. Oracle's MySQL has a mysqld too, but no installer of these names.
@@ -17,68 +17,72 @@ find_mariadb() {
 		{ command -v mariadbd || command -v mysqld; }
 }
 
+# Prints the path of a server that has its initdb beside it: Debian keeps each version in a folder of its own.
+find_postgres() {
+	local dir server
+	if command -v initdb >/dev/null && command -v postgres; then
+		return
+	fi
+	for dir in /usr/lib/postgresql/*/bin /usr/pgsql-*/bin /usr/local/pgsql/bin /opt/homebrew/opt/postgresql*/bin; do
+		server=$dir/postgres
+		if [ -x "$server" ] && [ -x "$dir/initdb" ]; then
+			printf '%s\n' "$server"
+			return
+		fi
+	done
+	return 1
+}
+
+missing=()
 if server=$(find_mariadb); then
 	say "MariaDB is installed: $server"
+else
+	missing+=(mariadb-server)
+fi
+if server=$(find_postgres); then
+	say "PostgreSQL is installed: $server"
+else
+	missing+=(postgresql)
+fi
+if [ "${#missing[@]}" -eq 0 ]; then
 	exit 0
 fi
 
 if ! command -v apt-get >/dev/null; then
-	say "MariaDB's server is missing and there is no apt-get to install it with."
-	say "Install the package mariadb-server (mariadbd and mariadb-install-db), then try again."
+	say "missing: ${missing[*]}; and there is no apt-get to install it with."
+	say "Install MariaDB (mariadbd and mariadb-install-db) and PostgreSQL (postgres and initdb), then try again."
 	exit 1
 fi
 
 as_root=()
 if [ "$(id -u)" -ne 0 ]; then
 	if ! command -v sudo >/dev/null || ! sudo -n true 2>/dev/null; then
-		say "MariaDB's server is missing, and installing it takes root or a sudo that asks for no password."
-		say "Run: sudo apt-get install --no-install-recommends mariadb-server"
+		say "missing: ${missing[*]}; and installing takes root or a sudo that asks for no password."
+		say "Run: sudo apt-get install --no-install-recommends ${missing[*]}"
 		exit 1
 	fi
 	as_root=(sudo -n)
 fi
 
-# The package starts the distribution's instance unless a policy forbids it. One that is there already is the
+# The packages start the distribution's instances unless a policy forbids it. One that is there already is the
 # administrator's: it stays as it is.
 policy=/usr/sbin/policy-rc.d
-made_policy=
+# postgresql-common makes a cluster, which would start at the next boot, unless this file forbids it. The file is the
+# package's own configuration: if it is there, an administrator has had a say, and it stays as it is. Ours is removed when
+# the package is installed.
+clusters=/etc/postgresql-common/createcluster.conf
+made=()
 cleanup() {
-	if [ -n "$made_policy" ]; then
-		"${as_root[@]}" rm -f "$policy"
-		made_policy=
+	if [ "${#made[@]}" -gt 0 ]; then
+		"${as_root[@]}" rm -f "${made[@]}"
+		made=()
 	fi
 }
 trap cleanup EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 if [ ! -e "$policy" ] && [ ! -L "$policy" ]; then
-	made_policy=yes
+	made+=("$policy")
 	printf '#!/bin/sh\nexit 101\n' | "${as_root[@]}" tee "$policy" >/dev/null
 	"${as_root[@]}" chmod 755 "$policy"
 fi
-
-# dpkg may be busy with somebody else's install: wait for it rather than fail. Another database's server that would have to
-# go (mysql-server) is somebody's: fail rather than remove it.
-apt=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -y -o DPkg::Lock::Timeout=300)
-install_mariadb() { "${apt[@]}" install --no-install-recommends --no-remove mariadb-server </dev/null; }
-
-say "installing mariadb-server"
-if [ -z "$(apt-cache policy mariadb-server 2>/dev/null | sed -n '/Candidate: [^(]/p')" ] || ! install_mariadb; then
-	# The package lists are absent or too old.
-	"${apt[@]}" update </dev/null || say "apt-get update failed; trying with the lists as they are"
-	if ! install_mariadb; then
-		say "could not install the package mariadb-server: see apt-get's messages above."
-		exit 1
-	fi
-fi
-
-if ! server=$(find_mariadb); then
-	say "mariadb-server is installed, but mariadbd or mariadb-install-db is in none of: $PATH"
-	exit 1
-fi
-# Nor is the distribution's instance wanted at the next boot.
-if command -v systemctl >/dev/null; then
-	"${as_root[@]}" systemctl disable mariadb.service </dev/null >/dev/null 2>&1 ||
-		say "could not disable mariadb.service: it may start at the next boot"
-fi
-say "installed $("$server" --version)"

@@ -69,7 +69,7 @@ func compare(t *testing.T, s *mariadbtest.Server, n int, cfg *tls.Config) (diffe
 		if err != nil {
 			t.Fatal(err)
 		}
-		c.Ready(nil)
+		c.Ready(profiler.NoCaller)
 		c.Closed(profiler.CloseUnknown, nil)
 		cr := c.Create()
 		got, want := cr.TLS, e.state
