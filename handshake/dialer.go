@@ -1,6 +1,7 @@
 package handshake
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"net"
@@ -12,15 +13,20 @@ import (
 // go-sql-driver/mysql and the MongoDB drivers. Its fields must not change once it is in use; it may be used concurrently.
 //
 // Whoever makes the connection puts its profiler.Conn into the dial's context (profiler.NewContext), and ends the create. For a dial
-// without one the Dialer makes a Conn of its own, of profiler.RoleOther, and ends its create when the first exchange is over.
+// without one the Dialer makes a Conn of its own, of Role, and ends its create when the first exchange is over; that of a cancel request
+// before the request, which has no answer.
 type Dialer struct {
 	// Profiler takes the creates of dials that no one else made a Conn for. A nil one watches no such dial.
 	Profiler *profiler.Profiler
 	// Endpoint counts those dials. An empty Address means the address dialed.
 	Endpoint profiler.Endpoint
+	// Role is what those dials are for; the zero Role means profiler.RoleOther.
+	Role profiler.Role
 	// DialFunc is what really dials; nil means a zero net.Dialer. It is timed as one opaque block unless it reports what it does through
 	// net/http/httptrace, as net.Dialer does.
 	DialFunc func(ctx context.Context, network, address string) (net.Conn, error)
+	// LookupFunc is what LookupHost asks; nil means net.DefaultResolver.
+	LookupFunc func(ctx context.Context, host string) ([]string, error)
 	// Hook says that the user's own code runs between the create's start and the dial.
 	Hook bool
 	// SetupTurns is how many statements the driver sends between login and hand-over, each awaited; negative if that is not known.
@@ -43,11 +49,11 @@ func (d *Dialer) DialContext(ctx context.Context, network, address string) (net.
 		if e.Address == "" {
 			e.Address = address
 		}
-		if c = d.Profiler.NewConn(e, profiler.RoleOther); c == nil {
+		if c = d.Profiler.NewConn(e, cmp.Or(d.Role, profiler.RoleOther)); c == nil {
 			return dial(ctx, network, address)
 		}
 	}
-	// RoleUnattributed and RoleOther have no owner who would end the create, nor has MongoDB's round-trip-time monitor.
+	// Only a connection of a pool has an owner who ends the create, and MongoDB's heartbeat.
 	alone := c.Role() != profiler.RolePool && c.Kind() != "heartbeat"
 
 	entry := profiler.Now()

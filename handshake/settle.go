@@ -41,7 +41,9 @@ func (w *watch) report() {
 		cr.TCP = w.tcp.info
 		cr.Wire.BytesIn, cr.Wire.BytesOut = w.in, w.out
 		cr.Wire.Turns = len(w.turns.all)
-		cr.Wire.ServerVersion = w.greeting.version
+		if w.greeting.version != "" { // else the driver may have told it
+			cr.Wire.ServerVersion = w.greeting.version
+		}
 		if w.tls == nil {
 			return
 		}
@@ -87,6 +89,9 @@ func (w *watch) cutExchanges(end profiler.Instant) {
 		return
 	}
 	w.cutStart()
+	if w.cancels() {
+		return
+	}
 	if w.d.Endpoint.System == "mongodb" {
 		w.cut(profiler.Hello, 0, 1, end)
 		if n > 1 {
@@ -96,6 +101,9 @@ func (w *watch) cutExchanges(end profiler.Instant) {
 	}
 	login := n - w.d.SetupTurns
 	switch {
+	case w.accepted.told:
+		w.cutTold(end)
+		return
 	case w.accepted.at != 0:
 		login = w.accepted.turn
 	case w.d.SetupTurns < 0 || login < 1:
@@ -105,6 +113,17 @@ func (w *watch) cutExchanges(end profiler.Instant) {
 	w.cutAuth(profiler.Auth, 0, login, end)
 	if login < n {
 		w.cut(profiler.Setup, login, n, end)
+		w.c.Update(func(cr *profiler.Create) { cr.Wire.SetupTurns = n - login })
+	}
+}
+
+// cutTold charges the exchanges of a driver that told when its login was accepted.
+func (w *watch) cutTold(end profiler.Instant) {
+	login, n := w.accepted.turn, len(w.turns.all)
+	w.countAuth(0, login, end)
+	w.c.Cut(profiler.Auth, min(w.accepted.at, end))
+	if login < n || w.d.SetupTurns != 0 {
+		w.c.Cut(profiler.Setup, end)
 		w.c.Update(func(cr *profiler.Create) { cr.Wire.SetupTurns = n - login })
 	}
 }
@@ -124,6 +143,10 @@ func (w *watch) cut(p profiler.Phase, i, j int, end profiler.Instant) {
 
 func (w *watch) cutAuth(p profiler.Phase, i, j int, end profiler.Instant) {
 	w.cut(p, i, j, end)
+	w.countAuth(i, j, end)
+}
+
+func (w *watch) countAuth(i, j int, end profiler.Instant) {
 	wait := w.turns.waiting(i, j, end)
 	w.c.Update(func(cr *profiler.Create) {
 		cr.Wire.AuthTurns = j - i
@@ -167,6 +190,9 @@ func (w *watch) fail(end profiler.Instant, err error) profiler.Phase {
 			failed = profiler.Auth
 			w.cutAuth(profiler.Auth, 1, n, end)
 		}
+	case w.accepted.told:
+		failed = profiler.Setup
+		w.cutTold(end)
 	case w.accepted.at != 0:
 		failed = profiler.Setup
 		w.cutAuth(profiler.Auth, 0, w.accepted.turn, end)

@@ -60,10 +60,11 @@ type chunk struct {
 	entry, ret profiler.Instant
 }
 
-// accepted is where a login in the clear was answered with OK.
+// accepted is where a login was answered with OK: seen in the clear, or told by the driver.
 type accepted struct {
 	at   profiler.Instant
 	turn int // the exchange that carried it, counted from 1
+	told bool
 }
 
 // maxHeld bounds the copies of reads that returned while a write was under way. No answer to a write in a create is as long; what comes
@@ -250,6 +251,10 @@ func (w *watch) read(b []byte, entry, ret profiler.Instant) {
 // refused reports whether the server refused the handshake after its end: TLS 1.3's late word on a client certificate.
 func (w *watch) refused() bool { return w.tls != nil && w.tls.afterRead(nil) }
 
+// cancels reports whether the connection has carried a cancel request. It was ready when the request began: there is no login, and the
+// server answers by closing (PostgreSQL protocol §55.2.8).
+func (w *watch) cancels() bool { return w.c.Role() == profiler.RoleCancel && w.state == exchanging }
+
 // closed ends the create of a connection that no one else ends.
 func (w *watch) closed() {
 	if !w.alone {
@@ -262,6 +267,9 @@ func (w *watch) closed() {
 	var end profiler.Instant
 	if ready {
 		end = w.turns.last().read
+	}
+	if w.cancels() {
+		ready, end = true, w.started
 	}
 	err := w.err
 	w.mu.Unlock()

@@ -42,12 +42,12 @@ func (m *CMAP) join(k *member) {
 	g := goid.Get()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if k.gone || k.unlisted {
-		return
-	}
 	m.unjoinLocked(k)
 	if other := m.joining[g]; other != nil {
-		other.user = 0
+		m.unjoinLocked(other)
+	}
+	if k.gone || k.unlisted || k.lost {
+		return
 	}
 	if m.joining == nil {
 		m.joining = make(map[uint64]*member)
@@ -55,6 +55,19 @@ func (m *CMAP) join(k *member) {
 	m.joining[g] = k
 	k.user = g
 	m.waiting.Store(int32(len(m.joining)))
+}
+
+// unjoin forgets what this goroutine had checked out: it now has another connection, of which no name can be learned.
+func (m *CMAP) unjoin() {
+	if m.waiting.Load() == 0 {
+		return
+	}
+	g := goid.Get()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if k := m.joining[g]; k != nil {
+		m.unjoinLocked(k)
+	}
 }
 
 // joined is the connection that this goroutine has checked out, which the driver turns out to name so.

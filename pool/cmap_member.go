@@ -19,7 +19,7 @@ type slot struct {
 // inner client of client-side encryption, or two clients made from one set of options. Members of one slot form a list, the newest
 // first. An event then belongs to the one whose state it fits (only an idle one can be checked out). If it fits several it is not
 // guessed: none of them learns of it, and they are vague from then on: their use and idle times and waits are no longer recorded. Their
-// commands still are, because the drivers' names are unique.
+// commands still are, where the driver's name for them is known already or can be learned.
 type member struct {
 	conn *profiler.Conn
 	slot slot
@@ -30,6 +30,7 @@ type member struct {
 	driver   string  // CMAP.mu: the driver's name for it, "" until known
 	gone     bool    // CMAP.mu: no longer in its slot
 	unlisted bool    // CMAP.mu: beyond the bound, never was in its slot
+	lost     bool    // CMAP.mu: one of its slot was closed, perhaps this one
 
 	known  atomic.Bool // driver is set
 	shared atomic.Bool // others are in its slot

@@ -46,17 +46,12 @@ func (m *CMAP) created(e *PoolEvent) {
 	}
 }
 
-// made is the member that this goroutine was making, which it no longer is.
-func (m *CMAP) made(s slot) *member {
-	g := goid.Get()
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	o := m.opening[g]
-	if o == nil || o.of == nil || o.of.slot != s {
-		return nil
+// makingLocked is the member with that name which goroutine g is making.
+func (m *CMAP) makingLocked(g uint64, s slot) *member {
+	if o := m.opening[g]; o != nil && o.of != nil && o.of.slot == s {
+		return o.of
 	}
-	m.madeLocked(o.of)
-	return o.of
+	return nil
 }
 
 // madeLocked notes that k's goroutine has done with it.
@@ -74,20 +69,21 @@ func (m *CMAP) ready(e *PoolEvent) {
 	k := m.newestLocked(s)
 	if k == nil || k.older != nil {
 		m.mu.Unlock()
-		if k = m.made(s); k == nil {
-			return
-		}
+		g := goid.Get()
 		m.mu.Lock()
+		k = m.makingLocked(g, s)
 	}
-	interrupted := k.closed.Load()
-	if interrupted {
+	interrupted := k != nil && k.closed.Load()
+	switch {
+	case k == nil:
+	case interrupted:
 		m.removeLocked(k)
-	} else {
+	default:
 		m.madeLocked(k)
 		k.ready.Store(true)
 	}
 	m.mu.Unlock()
-	if !interrupted {
+	if k != nil && !interrupted {
 		k.conn.Ready(noCaller)
 	}
 }
@@ -95,6 +91,7 @@ func (m *CMAP) ready(e *PoolEvent) {
 func (m *CMAP) checkedOut(e *PoolEvent) {
 	k := m.find(e, isIdle)
 	if k == nil {
+		m.unjoin()
 		return
 	}
 	k.out.Store(true)
@@ -129,22 +126,30 @@ func (m *CMAP) checkedIn(e *PoolEvent) {
 // closed ends the create of a connection that was not ready, the life of one that was.
 func (m *CMAP) closed(e *PoolEvent) {
 	s := slot{e.Address, e.ConnectionID}
-	reason := closeReasons[e.Reason]
 	m.mu.Lock()
 	k, one := m.fittingLocked(s, isOpen)
-	m.mu.Unlock()
-	if k == nil || !one || !k.ready.Load() {
-		if mine := m.made(s); mine != nil { // this goroutine's own create failed
+	if !one || !k.ready.Load() {
+		m.mu.Unlock()
+		g := goid.Get()
+		m.mu.Lock()
+		if mine := m.makingLocked(g, s); mine != nil { // this goroutine's own create failed
 			k, one = mine, true
+			m.madeLocked(k)
+		} else {
+			k, one = m.fittingLocked(s, isOpen)
 		}
 	}
 	if k == nil {
+		m.mu.Unlock()
 		return
 	}
+	reason := closeReasons[e.Reason]
 	if !one {
-		k, reason = m.closing(s, reason)
+		k = m.closingLocked(s, reason)
 	}
-	m.mu.Lock()
+	if k.lost {
+		reason = profiler.CloseUnknown
+	}
 	wasReady := k.ready.Load()
 	k.closed.Store(true)
 	switch {
@@ -160,18 +165,20 @@ func (m *CMAP) closed(e *PoolEvent) {
 	}
 }
 
-// closing picks one of several members of a slot. An idle connection is closed for its age, a pool that is gone was the older. If that
-// does not leave one, the oldest is closed for a reason not known, so that the counts stay right.
-func (m *CMAP) closing(s slot, reason profiler.CloseReason) (*member, profiler.CloseReason) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+// closingLocked picks one of several open members of a slot. If the reason does not tell which, it is the oldest, so that the counts stay
+// right; which are left is then not known either, and all are lost.
+func (m *CMAP) closingLocked(s slot, reason profiler.CloseReason) *member {
 	if reason == profiler.CloseIdleTime {
-		if k, one := m.fittingLocked(s, func(k *member) bool { return isOpen(k) && isIdle(k) }); one {
-			return k, reason
+		if k, one := m.fittingLocked(s, isIdle); one {
+			return k
 		}
 	}
+	for o := m.newestLocked(s); o != nil; o = o.older {
+		o.vague.Store(true)
+		o.lost = true
+	}
 	k, _ := m.fittingLocked(s, isOpen)
-	return k, profiler.CloseUnknown
+	return k
 }
 
 var closeReasons = map[string]profiler.CloseReason{
