@@ -194,10 +194,10 @@ func (f tlsFlow) cuts(seed uint64) map[string]tlsFlow {
 // tlsCert makes a certificate for localhost and 127.0.0.1 that signs itself, with padding bytes of an extension nobody reads.
 func tlsCert(key crypto.Signer, padding int) tls.Certificate {
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1),
-		Subject:      pkix.Name{CommonName: "handshake test"},
-		NotBefore:    time.Date(1999, 1, 1, 0, 0, 0, 0, time.UTC), // the clock of a bubble stands in 2000
-		NotAfter:     time.Date(2199, 1, 1, 0, 0, 0, 0, time.UTC),
+		SerialNumber:          big.NewInt(1),
+		Subject:               pkix.Name{CommonName: "handshake test"},
+		NotBefore:             time.Date(1999, 1, 1, 0, 0, 0, 0, time.UTC), // the clock of a bubble stands in 2000
+		NotAfter:              time.Date(2199, 1, 1, 0, 0, 0, 0, time.UTC),
 		KeyUsage:              x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign | x509.KeyUsageKeyEncipherment,
 		ExtKeyUsage:           []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 		BasicConstraintsValid: true, IsCA: true,

@@ -148,8 +148,7 @@ func (m *CMAP) fittingLocked(s slot, fits func(*member) bool) (k *member, one bo
 	return k, one
 }
 
-func isIdle(k *member) bool {
-	return k.ready.Load() && !k.closed.Load() && (!k.out.Load() || k.vague.Load())
-}
-func isOut(k *member) bool  { return k.out.Load() || k.vague.Load() }
 func isOpen(k *member) bool { return !k.closed.Load() }
+func isMade(k *member) bool { return k.ready.Load() && isOpen(k) }
+func isIdle(k *member) bool { return isMade(k) && (!k.out.Load() || k.vague.Load()) }
+func isOut(k *member) bool  { return k.out.Load() || k.vague.Load() }

@@ -165,19 +165,27 @@ func (m *CMAP) closed(e *PoolEvent) {
 	}
 }
 
-// closingLocked picks one of several open members of a slot. If the reason does not tell which, it is the oldest, so that the counts stay
-// right; which are left is then not known either, and all are lost.
+// closingLocked picks one of several open members of a slot. If neither state nor reason tells which, it is the oldest, so that the
+// counts stay right; which are left is then not known either, and all are lost.
 func (m *CMAP) closingLocked(s slot, reason profiler.CloseReason) *member {
-	if reason == profiler.CloseIdleTime {
-		if k, one := m.fittingLocked(s, isIdle); one {
-			return k
-		}
+	fits := isOpen
+	switch reason {
+	case profiler.CloseIdleTime:
+		fits = isIdle
+	case profiler.CloseError, profiler.ClosePoolClosed: // one in the making would be closed by its own goroutine
+		fits = isMade
+	}
+	k, one := m.fittingLocked(s, fits)
+	if one {
+		return k
 	}
 	for o := m.newestLocked(s); o != nil; o = o.older {
 		o.vague.Store(true)
 		o.lost = true
 	}
-	k, _ := m.fittingLocked(s, isOpen)
+	if k == nil {
+		k, _ = m.fittingLocked(s, isOpen)
+	}
 	return k
 }
 

@@ -14,7 +14,9 @@ func TestMongoColdClientMakesTLSTwice(t *testing.T) {
 	ca := certtest.NewCA(certtest.ECDSA)
 	cert := ca.Issue(certtest.Leaf{}).TLS
 	drivers(t, func(t *testing.T, d driver) {
-		for name, cache := range map[string]tls.ClientSessionCache{"without a session cache": nil, "with a session cache": tls.NewLRUClientSessionCache(8)} {
+		for name, cache := range map[string]tls.ClientSessionCache{
+			"without a session cache": nil, "with a session cache": tls.NewLRUClientSessionCache(8),
+		} {
 			t.Run(name, func(t *testing.T) {
 				s := mongotest.Start(t, mongotest.Options{
 					TLS: &tls.Config{Certificates: []tls.Certificate{cert}}, Users: map[string]string{"u": "p"},
@@ -39,7 +41,8 @@ func TestMongoColdClientMakesTLSTwice(t *testing.T) {
 						}
 					}
 				}
-				if pool.Measure(profiler.Measure(profiler.Auth), profiler.OK) == nil || monitor.Measure(profiler.Measure(profiler.Auth), profiler.OK) != nil {
+				auth := profiler.Measure(profiler.Auth)
+				if pool.Measure(auth, profiler.OK) == nil || monitor.Measure(auth, profiler.OK) != nil {
 					t.Error("auth is the pool's alone")
 				}
 				if a := pool.Amortisation; a == nil || a.TLS <= pool.Distribution(profiler.Measure(profiler.TLS), profiler.OK).Quantile(0.5) {

@@ -32,12 +32,14 @@ func (c *Create) Advice() string {
 		return "check host and port, and that the server can be reached from here"
 	case Greet:
 		switch {
+		case c.Wire.BytesIn > 0:
 		case c.Outcome == Timeout || c.Outcome == Canceled:
 			return "the peer took the connection and said nothing: check that the port is the database's, and proxies in between"
 		case eof:
 			return "the peer closed without a greeting: check that the port is the database's, and the server's connection limit"
 		}
-		return "the peer's first answer was not the protocol's: check that the port is the database's, and that it offers TLS if TLS was asked for"
+		return "the peer's first answer was a refusal, or not the protocol's: check its text, that the port is the database's, and that it offers " +
+			"TLS if TLS was asked for"
 	case TLS:
 		var unknown x509.UnknownAuthorityError
 		var name x509.HostnameError
@@ -55,6 +57,8 @@ func (c *Create) Advice() string {
 			return "the handshake got no answer: check that the port speaks TLS, and for a middlebox that drops large packets"
 		case strings.Contains(err.Error(), "first record does not look like a TLS handshake"):
 			return "the peer doesn't speak TLS on this port: check the port, or turn TLS off"
+		case eof && c.TLS.ServerHello == 0:
+			return "the peer closed on the ClientHello: check that the port speaks TLS, or turn TLS off"
 		}
 		return "check that both sides share a TLS version and cipher suite, and whether the server wants a client certificate"
 	case Verify:

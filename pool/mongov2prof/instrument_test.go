@@ -25,7 +25,8 @@ func TestInstrumentWithoutAProfilerChangesNothing(t *testing.T) {
 }
 
 func TestInstrumentLeavesTheUsersOptionsAlone(t *testing.T) {
-	o := options.Client().ApplyURI("mongodb://db/?maxPoolSize=7").SetPoolMonitor(&event.PoolMonitor{}).SetDialer(&net.Dialer{Timeout: time.Second})
+	o := options.Client().ApplyURI("mongodb://db/?maxPoolSize=7").SetPoolMonitor(&event.PoolMonitor{})
+	o.SetDialer(&net.Dialer{Timeout: time.Second})
 	before := *o
 	got := Instrument(new(profiler.Profiler), o)
 	if got == o || !reflect.DeepEqual(*o, before) {

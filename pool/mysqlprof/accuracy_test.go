@@ -27,6 +27,8 @@ func connect(ctx context.Context, d *handshake.Dialer, addr string, cfg *tls.Con
 		return explicit{}, err
 	}
 	defer nc.Close()
+	deadline, _ := ctx.Deadline()
+	nc.SetDeadline(deadline)
 	var h [4]byte
 	if _, err := io.ReadFull(nc, h[:]); err != nil {
 		return explicit{}, err
@@ -43,7 +45,7 @@ func connect(ctx context.Context, d *handshake.Dialer, addr string, cfg *tls.Con
 	}
 	begin := time.Now()
 	tc := tls.Client(nc, cfg)
-	if err := tc.HandshakeContext(ctx); err != nil {
+	if err := tc.Handshake(); err != nil { // as the driver calls it; a context that can end costs a goroutine
 		return explicit{}, err
 	}
 	e := explicit{took: time.Since(begin), state: tc.ConnectionState()}

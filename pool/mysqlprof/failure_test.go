@@ -126,7 +126,7 @@ func TestEachFailureHasOneCreateWithTheFailedPhase(t *testing.T) {
 		{"an HTTP server on the port", func(nc net.Conn) { nc.Write([]byte("HTTP/1.1 400 Bad Request\r\n\r\n")); hang(nc) }, false, "", profiler.Greet, "port is the database's"},
 		{"no TLS offered", func(nc net.Conn) { nc.Write(greeting(false)); hang(nc) }, true, "", profiler.Greet, "offers TLS"},
 		{"silence after the ClientHello", func(nc net.Conn) { nc.Write(greeting(true)); hang(nc) }, true, "", profiler.TLS, "no answer"},
-		{"closed after the ClientHello", func(nc net.Conn) { nc.Write(greeting(true)); readPacket(nc); nc.Read(make([]byte, 1)) }, true, "", profiler.TLS, ""},
+		{"closed after the ClientHello", func(nc net.Conn) { nc.Write(greeting(true)); readPacket(nc); nc.Read(make([]byte, 1)) }, true, "", profiler.TLS, "closed on the ClientHello"},
 		{"an unknown authority", secure(certtest.Leaf{}, other, hang), true, "", profiler.TLS, "authority"},
 		{"a certificate for another name", secure(certtest.Leaf{Names: []string{"db.example.com"}}, trusted, hang), true, "", profiler.TLS, "another name"},
 		{"an expired certificate", secure(certtest.Leaf{Expired: true}, trusted, hang), true, "", profiler.TLS, "expired"},

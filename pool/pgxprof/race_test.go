@@ -1,0 +1,5 @@
+//go:build race
+
+package pgxprof
+
+const raceEnabled = true
