@@ -1,10 +1,13 @@
 # make test   all that must hold: servers, lint, tests, bounds, quickstart. Needs Go, git, make and a C compiler.
 # make lint   formatting, vet and staticcheck, in every module
+# make fuzz   each fuzz target for FUZZTIME (1m)
+# make faults connections broken at every byte while they are made, against real servers
 # make bench  all benchmarks, for benchstat: make -s bench >new.txt; go tool -modfile=tools/go.mod benchstat old.txt new.txt
 
 GO    ?= go
 COUNT ?= 6
 BENCH ?= .
+FUZZTIME ?= 1m
 
 # The modules with packages of their own; each has a go.mod. The race detector looks at RACE_MODULES; the others mostly
 # compile other people's servers, which takes minutes longer with it and tells nothing about this project.
@@ -20,7 +23,7 @@ say = @printf '\n== %s\n' '$(1)' >&2
 
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: all test lint bench servers format tidy-check bounds quickstart
+.PHONY: all test lint bench fuzz faults servers format tidy-check bounds quickstart
 .PHONY: $(MODULES:%=lint-module/%) $(MODULES:%=test-module/%) $(MODULES:%=bench-module/%)
 
 all: test
@@ -66,6 +69,24 @@ bounds:
 quickstart:
 	$(call say,quickstart)
 	$(GO) -C examples run ./quickstart -iterations 10 -json >/dev/null
+
+# One target after the other: each uses all cores. An input that fails is kept in the package's testdata/fuzz; a run that ends with
+# "context deadline exceeded" and keeps none was cut off by the end of FUZZTIME, which is no finding.
+fuzz:
+	@log=$$(mktemp); trap 'rm -f $$log' EXIT; \
+	for p in $$($(GO) list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.Dir}}{{end}}' ./...); do \
+		for f in $$(sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\)(.*/\1/p' $$p/*_test.go); do \
+			printf '\n== fuzz %s in %s for $(FUZZTIME)\n' $$f $${p#$(CURDIR)/} >&2; \
+			$(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) $$p >$$log 2>&1; status=$$?; tail -n 40 $$log; \
+			if [ $$status -ne 0 ] && { grep -q testdata/fuzz $$log || ! grep -q 'context deadline exceeded' $$log; }; then exit 1; fi; \
+		done; \
+	done
+
+# Prints runs, differences and misattributions of each driver, and fails unless the last two are 0. A part of it is in make test.
+faults: export CONNPROF_REQUIRE_SERVERS = 1
+faults: servers
+	$(call say,faults at every byte of an establishment)
+	$(GO) test -count 1 -run 'FaultsOfAnEstablishment' -timeout 20m ./internal/faultrelay -faults.every 1
 
 bench: $(MODULES:%=bench-module/%)
 

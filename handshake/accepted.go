@@ -6,14 +6,14 @@ import (
 	"github.com/connprof/connprof/profiler"
 )
 
-// Accepted says that the server has just accepted the login on nc, for drivers that tell: Auth ends now, and what follows until hand-over
-// is Setup if there are exchanges in it or SetupTurns is not 0. nc is what a Dialer returned, or something over it that has NetConn, such
+// Accepted says that the server has just accepted the login on nc, for drivers that tell: Auth ended with the last Read, which brought the
+// answer, and what follows until hand-over is Setup if there are exchanges in it or SetupTurns is not 0. What the driver computed between
+// that Read and this call is not the login's: pgx takes 50 µs for the server's parameters. nc is what a Dialer returned, or something over it that has NetConn, such
 // as a *tls.Conn. For any other it does nothing, and nothing after the create's end.
 func Accepted(nc net.Conn) {
-	at := profiler.Now()
 	for nc != nil {
-		if c, ok := nc.(interface{ acceptedAt(profiler.Instant) }); ok {
-			c.acceptedAt(at)
+		if c, ok := nc.(interface{ acceptedNow() }); ok {
+			c.acceptedNow()
 			return
 		}
 		over, ok := nc.(interface{ NetConn() net.Conn })
@@ -24,7 +24,8 @@ func Accepted(nc net.Conn) {
 	}
 }
 
-func (c *conn) acceptedAt(at profiler.Instant) {
+func (c *conn) acceptedNow() {
+	now := profiler.Now()
 	w := c.watching.Load()
 	if w == nil {
 		return
@@ -32,6 +33,6 @@ func (c *conn) acceptedAt(at profiler.Instant) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if n := len(w.turns.all); n > 0 && !w.over && w.accepted.at == 0 {
-		w.accepted = accepted{at: at, turn: n, told: true}
+		w.accepted = accepted{at: w.turns.answeredBy(n-1, now), turn: n, told: true}
 	}
 }

@@ -21,15 +21,15 @@ type conn struct {
 // without it makes every check fail. halfCloser: TCP and unix sockets have it.
 type (
 	sysConn struct {
-		*conn
+		conn // first, and no pointer: its methods are one jump away
 		syscall.Conn
 	}
 	halfConn struct {
-		*conn
+		conn
 		halfCloser
 	}
 	sysHalfConn struct {
-		*conn
+		conn
 		syscall.Conn
 		halfCloser
 	}
@@ -41,28 +41,40 @@ type (
 
 var (
 	_ net.Conn     = (*conn)(nil)
-	_ net.Conn     = sysConn{}
-	_ net.Conn     = halfConn{}
-	_ net.Conn     = sysHalfConn{}
-	_ syscall.Conn = sysConn{}
-	_ syscall.Conn = sysHalfConn{}
+	_ net.Conn     = (*sysConn)(nil)
+	_ net.Conn     = (*halfConn)(nil)
+	_ net.Conn     = (*sysHalfConn)(nil)
+	_ syscall.Conn = (*sysConn)(nil)
+	_ syscall.Conn = (*sysHalfConn)(nil)
 )
 
 func newConn(nc net.Conn, w *watch) net.Conn {
-	c := &conn{Conn: nc, of: w.c}
-	c.watching.Store(w)
-	w.conn = c
 	s, sys := nc.(syscall.Conn)
 	h, half := nc.(halfCloser)
 	switch {
 	case sys && half:
-		return &sysHalfConn{c, s, h}
+		c := &sysHalfConn{Conn: s, halfCloser: h}
+		c.conn.watch(nc, w)
+		return c
 	case sys:
-		return &sysConn{c, s}
+		c := &sysConn{Conn: s}
+		c.conn.watch(nc, w)
+		return c
 	case half:
-		return &halfConn{c, h}
+		c := &halfConn{halfCloser: h}
+		c.conn.watch(nc, w)
+		return c
 	}
+	c := new(conn)
+	c.watch(nc, w)
 	return c
+}
+
+// watch makes c a connection over nc that w watches.
+func (c *conn) watch(nc net.Conn, w *watch) {
+	c.Conn, c.of = nc, w.c
+	c.watching.Store(w)
+	w.conn = c
 }
 
 // NetConn returns the connection underneath.

@@ -154,9 +154,19 @@ func (w *watch) countAuth(i, j int, end profiler.Instant) {
 	})
 }
 
+// tlsDue reports whether the ClientHello is what comes next: both sides have agreed on TLS, in MySQL by the client's word alone.
+func (w *watch) tlsDue() bool {
+	return w.asked && (w.greeting.mysql || string(w.greeting.buf) == "S")
+}
+
 // fail charges a create that failed, and names the phase in which it did.
 func (w *watch) fail(end profiler.Instant, err error) profiler.Phase {
 	w.cutPreamble(end)
+	if w.state == preamble && w.tlsDue() {
+		w.c.Cut(profiler.Other, w.lastIO)
+		w.c.Cut(profiler.TLS, end)
+		return profiler.TLS
+	}
 	if w.state == preamble {
 		// MySQL's server speaks first; PostgreSQL's answers a request for TLS. Otherwise the client never got to its first word.
 		if w.greeted == 0 && (w.asked || w.d.Endpoint.System == "mysql") {

@@ -44,7 +44,7 @@ func decodeFlow(b []byte) (f tlsFlow) {
 	for size := 0; len(b) >= 3 && size < 256<<10; {
 		what, n := b[0], binary.BigEndian.Uint16(b[1:])
 		b = b[3:]
-		piece := b[:0]
+		var piece []byte
 		if what&1 != 0 {
 			piece = menuRecord(what>>2, n)
 		} else {

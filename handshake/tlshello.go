@@ -49,7 +49,7 @@ type messageReader struct {
 }
 
 // next takes from b the rest of the message in progress. It returns what follows it and whether the message is now complete; until
-// the next call messageType, size and body speak of that message. Each call takes at least one byte of a b that is not empty.
+// the next call, and while b stands, messageType, size and body speak of that message. Each call takes at least one byte of a b that is not empty.
 func (m *messageReader) next(b []byte) (rest []byte, complete bool) {
 	if m.have == messageHeaderSize && m.left == 0 { // the message before this one is complete
 		m.have, m.body = 0, nil
@@ -65,7 +65,11 @@ func (m *messageReader) next(b []byte) (rest []byte, complete bool) {
 	}
 	n := min(m.left, len(b))
 	if keep := min(n, m.wanted()-len(m.body)); keep > 0 {
-		m.body = append(m.body, b[:keep]...)
+		if n == m.left && len(m.body) == 0 {
+			m.body = b[:keep:keep] // whole, as it nearly always is: no copy
+		} else {
+			m.body = append(m.body, b[:keep]...)
+		}
 	}
 	m.left -= n
 	return b[n:], m.left == 0

@@ -204,7 +204,7 @@ func (w *tlsWatch) message(side *watchSide, ret profiler.Instant) {
 		w.facts.ServerName, w.facts.ALPN, w.facts.ResumptionOffered = h.serverName, h.alpn, h.resumes
 	case messageServerHello:
 		h, ok := parseServerHello(m.body)
-		if !ok || h.version < tls.VersionSSL30 || h.version > tls.VersionTLS13 || h.retry && w.facts.HelloRetry {
+		if !ok || h.version < tls.VersionTLS10 || h.version > tls.VersionTLS13 || h.retry && w.facts.HelloRetry {
 			w.stop(lost)
 			return
 		}

@@ -68,8 +68,9 @@ func TestMongoMonitorsAreNotOfThePool(t *testing.T) {
 				if pool.Created != 1 || pool.Live != 0 || pool.ClosedBy["pool_closed"] != 1 {
 					t.Errorf("pool %+v", pool)
 				}
-				if int(monitor.Created) != len(tt.kinds) || monitor.Live != 0 {
-					t.Errorf("monitors: %d created, %d live, want %d and 0", monitor.Created, monitor.Live, len(tt.kinds))
+				// The close may have come before the round-trip-time monitor had read its first answer.
+				if int(monitor.Created+monitor.Failed) != len(tt.kinds) || monitor.Live != 0 {
+					t.Errorf("monitors: %d created, %d failed, want %d", monitor.Created, monitor.Failed, len(tt.kinds))
 				}
 				if first, reused := pool.Queries(); first != 1 || reused != 0 {
 					t.Errorf("%d first and %d reused commands", first, reused)

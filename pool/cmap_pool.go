@@ -95,7 +95,10 @@ func (m *CMAP) checkedOut(e *PoolEvent) {
 		return
 	}
 	k.out.Store(true)
-	if !k.known.Load() && m.Profiler.Enabled() {
+	if !m.Profiler.Enabled() {
+		return
+	}
+	if !k.known.Load() {
 		m.join(k)
 	}
 	if !k.vague.Load() {
@@ -109,7 +112,7 @@ func (m *CMAP) checkedIn(e *PoolEvent) {
 	if k == nil {
 		return
 	}
-	if !k.vague.Load() {
+	if !k.vague.Load() && m.Profiler.Enabled() {
 		k.conn.CheckedIn(profiler.Now())
 	}
 	k.out.Store(false)

@@ -6,9 +6,11 @@ import (
 	"database/sql/driver"
 	"fmt"
 	"io"
+	"reflect"
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/connprof/connprof/profiler"
 )
@@ -25,9 +27,16 @@ type Connector struct {
 	// KeepConn hands out the driver's own driver.Conn, unwrapped: not even sql.Conn.Raw can tell a difference. Creates are measured,
 	// operations are not.
 	KeepConn bool
+	// TurnPerCall says that the driver sends one request and awaits one answer in each Prepare, Exec and Query, of a connection as of a
+	// statement, and in each Begin, Commit and Rollback, as go-sql-driver/mysql does: an operation's round trips can then be counted.
+	// Otherwise they are unknown.
+	TurnPerCall bool
+	// Limits are those of the DB, where the user tells them.
+	Limits Limits
 
-	mu   sync.Mutex
-	stop func() // mu: ends the watch of the pool
+	mu     sync.Mutex
+	stop   func()                 // mu: ends the watch of the pool
+	closes atomic.Pointer[closes] // nil where the DB is not known: OpenDB makes it known
 }
 
 var (
@@ -41,9 +50,10 @@ func (c *Connector) Connect(ctx context.Context) (driver.Conn, error) {
 	if pc == nil {
 		return c.Connector.Connect(ctx)
 	}
+	c.closes.Load().poll()
 	caller := ctx
-	if background() {
-		caller = nil
+	if background(ctx) {
+		caller = profiler.NoCaller
 	}
 	dc, err := c.Connector.Connect(profiler.NewContext(ctx, pc))
 	if err != nil {
@@ -57,7 +67,7 @@ func (c *Connector) Connect(ctx context.Context) (driver.Conn, error) {
 	if c.KeepConn {
 		return dc, nil
 	}
-	return wrapConn(dc, pc), nil
+	return wrapConn(dc, pc, c), nil
 }
 
 // Driver is the driver's own.
@@ -69,6 +79,7 @@ func (c *Connector) Close() error {
 	stop := c.stop
 	c.stop = nil
 	c.mu.Unlock()
+	c.closes.Load().end()
 	if stop != nil {
 		stop()
 	}
@@ -80,8 +91,12 @@ func (c *Connector) Close() error {
 }
 
 // background reports whether Connect runs for database/sql's own opener, which makes connections for callers that wait, under a context
-// of the pool: it carries no one's values and the connection goes to any of them (sql.go, connectionOpener).
-func background() bool {
+// of the pool: it carries no one's values and the connection goes to any of them (sql.go, connectionOpener). That context comes straight
+// from context.WithCancel, so that any other kind spares the look at the stack.
+func background(ctx context.Context) bool {
+	if reflect.TypeOf(ctx) != cancelType {
+		return false
+	}
 	var pcs [8]uintptr
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(3, pcs[:])])
 	for {
@@ -94,6 +109,12 @@ func background() bool {
 		}
 	}
 }
+
+var cancelType = func() reflect.Type {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return reflect.TypeOf(ctx)
+}()
 
 // OpenDB is sql.OpenDB with connections that are profiled and a pool that is included in reports until the DB is closed. A nil Profiler
 // wraps nothing. If c is a *Connector, it is used as it is; any other is counted by the type of its driver.
@@ -113,22 +134,11 @@ func OpenDB(p *profiler.Profiler, c driver.Connector) *sql.DB {
 	if name == "" {
 		name = pc.Endpoint.Address
 	}
-	stop := WatchDB(p, name, db)
+	cs := &closes{stats: db.Stats, limits: pc.Limits}
+	pc.closes.Store(cs)
+	stop := p.WatchPool(name, func() profiler.PoolStats { return poolStats(cs.look(), pc.Limits) })
 	pc.mu.Lock()
 	pc.stop = stop
 	pc.mu.Unlock()
 	return db
-}
-
-// WatchDB includes the counters of a *sql.DB in reports under name, until stop is called; call it before the DB is dropped. OpenDB and the
-// adoption packages do it by themselves.
-func WatchDB(p *profiler.Profiler, name string, db *sql.DB) (stop func()) {
-	return p.WatchPool(name, func() profiler.PoolStats {
-		s := db.Stats()
-		return profiler.PoolStats{
-			MaxOpen: s.MaxOpenConnections, Open: s.OpenConnections, InUse: s.InUse, Idle: s.Idle,
-			WaitCount: s.WaitCount, WaitDuration: s.WaitDuration,
-			IdleLimitClosed: s.MaxIdleClosed, IdleTimeClosed: s.MaxIdleTimeClosed, LifetimeClosed: s.MaxLifetimeClosed,
-		}
-	})
 }

@@ -8,10 +8,17 @@ import (
 )
 
 // DB is a *sql.DB that stamps each call with the moment it was made, so that the wait for a connection is known for every operation. All
-// other methods are those of the *sql.DB. A *sql.Stmt's own calls are not stamped: their wait is unknown.
+// other methods are those of the *sql.DB.
+//
+// The operations of a *sql.Tx and a *sql.Conn wait for no connection: theirs is the wait of the BeginTx or Conn call, which the first of
+// them carries. A *sql.Stmt's own calls are not stamped, and their wait is unknown, unless their context comes from profiler.Asked.
+//
+// A plain *sql.DB tells less: its operations have no wait and no attempts. The pool's total wait is in sql.DBStats (to within 5 µs a wait,
+// and without creates that a caller made itself), and so in reports; dead connections are counted, with the time they had been idle, but
+// nothing says which operation met them.
 type DB struct{ *sql.DB }
 
-// Wrap wraps db, whose connections come from a Connector. It costs an allocation a call.
+// Wrap wraps db, whose connections come from a Connector. It costs a reading of the clock and an allocation a call.
 func Wrap(db *sql.DB) *DB { return &DB{db} }
 
 // Query is sql.DB.Query, stamped.

@@ -26,13 +26,18 @@ type sqlConn struct {
 	resetter  driver.SessionResetter
 	validator driver.Validator
 
-	slot rows // the Rows of a checkout's first query, so that it costs no allocation
-	busy bool // slot is in use
-	ops  int  // operations of this checkout
+	slot  rows // the Rows of a checkout's first query, so that it costs no allocation
+	busy  bool // slot is in use
+	turns bool // Connector.TurnPerCall
+	used  bool // it has come back to the pool before
+	ops   int  // operations of this checkout
 
 	declined profiler.Instant // entry of a query that the driver declined (ErrSkip): it goes on as Prepare and Stmt
+	returned profiler.Instant // when it last came back to the pool, zero while in use; kept only for closes
+	closes   *closes          // of the pool, nil if that is not known
 	reason   profiler.CloseReason
-	err      error // what made it close
+	outcome  profiler.Outcome // of the last operation that failed
+	err      error            // its error
 }
 
 func (c *sqlConn) Prepare(query string) (driver.Stmt, error) {
@@ -47,11 +52,17 @@ func (c *sqlConn) PrepareContext(ctx context.Context, query string) (driver.Stmt
 	if !oneShot {
 		start = profiler.Now()
 	}
+	began := start
+	if oneShot {
+		began = profiler.Now()
+	}
 	s, err := c.prepare(ctx, query)
 	if oneShot && err == nil {
+		c.of.PreparedFor(profiler.Now().Sub(began))
 		return wrapStmt(s, c, query, start), nil
 	}
 	op := c.begin(ctx, profiler.OpPrepare, start, query)
+	c.took(&op, 1)
 	c.end(ctx, &op, err)
 	if err != nil {
 		return s, err
@@ -71,10 +82,14 @@ func (c *sqlConn) prepare(ctx context.Context, query string) (driver.Stmt, error
 	return s, err
 }
 
-// Close tells why, as far as the connection's own history knows, and closes the driver's connection.
+// Close closes the driver's connection and tells why, if the connection's own history knows; else the pool's counters may tell later.
 func (c *sqlConn) Close() error {
 	err := c.inner.Close()
-	c.of.Closed(c.reason, c.err)
+	if c.reason == profiler.CloseUnknown {
+		c.closes.closed(c.of, c.returned)
+	} else {
+		c.of.Closed(c.reason, c.err)
+	}
 	return err
 }
 
@@ -86,6 +101,11 @@ func (c *sqlConn) Begin() (driver.Tx, error) {
 func (c *sqlConn) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.Tx, error) {
 	op := c.begin(ctx, profiler.OpBegin, profiler.Now(), "")
 	t, err := c.beginTx(ctx, opts)
+	if opts.Isolation == 0 {
+		c.took(&op, 1)
+	} else {
+		c.took(&op, 2)
+	}
 	c.end(ctx, &op, err)
 	if err != nil {
 		return t, err
@@ -134,27 +154,55 @@ func (c *sqlConn) begin(ctx context.Context, k profiler.OpKind, at profiler.Inst
 	return op
 }
 
-// end ends an operation that has no rows, now.
-func (c *sqlConn) end(ctx context.Context, op *profiler.Op, err error) {
-	if c.failed(op, err) {
-		return
+// took says how many round trips the operation took, if the driver is one of which that is known. One that fails may have taken fewer.
+func (c *sqlConn) took(op *profiler.Op, turns int) {
+	if c.turns {
+		op.Turns = turns
 	}
-	op.End(ctx, profiler.Now(), err)
 }
 
-// failed notes what an error says about the connection, and reports whether the operation was none: database/sql repeats one that met a
-// dead connection.
-func (c *sqlConn) failed(op *profiler.Op, err error) bool {
+// end ends an operation that has no rows, now.
+func (c *sqlConn) end(ctx context.Context, op *profiler.Op, err error) {
 	if err == nil {
 		c.ops++
-		return false
+		op.End(ctx, profiler.Now(), nil)
+		return
 	}
-	if errors.Is(err, driver.ErrBadConn) {
-		c.reason, c.err = profiler.CloseStale, err
-		op.Skip(true)
-		return true
+	op.Turns = 0
+	if c.repeated(op, err) {
+		return
 	}
 	c.ops++
-	c.err = err
-	return false
+	op.End(ctx, profiler.Now(), err)
+	c.failed(op, err)
+}
+
+// repeated reports whether the operation was none, because database/sql repeats what met a dead connection.
+func (c *sqlConn) repeated(op *profiler.Op, err error) bool {
+	if !errors.Is(err, driver.ErrBadConn) {
+		return false
+	}
+	c.reason, c.err = profiler.CloseError, err
+	if c.used && c.ops == 0 {
+		c.reason = profiler.CloseStale
+	}
+	repeats, _ := again()
+	if repeats {
+		op.Skip(true)
+	}
+	return repeats
+}
+
+// failed notes what an error may say about a later close.
+func (c *sqlConn) failed(op *profiler.Op, err error) { c.outcome, c.err = op.Outcome(), err }
+
+// invalid says that the connection was found unfit when it came back.
+func (c *sqlConn) invalid() {
+	switch {
+	case c.reason != profiler.CloseUnknown:
+	case c.err != nil && (c.outcome == profiler.Canceled || c.outcome == profiler.Timeout):
+		c.reason = profiler.CloseCanceled
+	default:
+		c.reason = profiler.CloseError
+	}
 }

@@ -16,8 +16,12 @@ type rows struct {
 	conn *sqlConn
 	ctx  context.Context
 	op   profiler.Op
-	err  error
-	slot bool
+	pace pace
+	// responded is when the first response came.
+	responded profiler.Instant
+	err       error
+	slot      bool
+	read      bool // a row was asked for
 }
 
 var (
@@ -35,7 +39,8 @@ func (c *sqlConn) rowsOf(ctx context.Context, op *profiler.Op, r driver.Rows, er
 		c.end(ctx, op, err)
 		return r, err
 	}
-	op.Responded(ctx, profiler.Now(), nil)
+	at := profiler.Now()
+	op.Responded(ctx, at, nil)
 	c.ops++
 	// One checkout's first query uses the slot. Later ones (of a transaction or a pinned connection) may outlive each other: the pointer
 	// carries no generation, so they get their own.
@@ -47,26 +52,60 @@ func (c *sqlConn) rowsOf(ctx context.Context, op *profiler.Op, r driver.Rows, er
 		w.slot = true
 	}
 	w.Rows, w.conn, w.ctx, w.op, w.err = r, c, ctx, *op, nil
+	w.responded, w.read = at, false
 	return w, nil
 }
 
 func (r *rows) Next(dest []driver.Value) error {
+	entry := r.entry()
 	err := r.Rows.Next(dest)
-	if err != nil && err != io.EOF {
-		r.err = err
-	}
+	r.came(entry, err)
 	return err
 }
 
+// entry is the beginning of a call for rows, zero if it is not to be timed.
+func (r *rows) entry() profiler.Instant {
+	if !r.read {
+		r.read = true
+		r.pace = pace{last: r.responded, shown: r.responded}
+	}
+	return r.pace.next()
+}
+
+// came notes the end of such a call.
+func (r *rows) came(entry profiler.Instant, err error) {
+	if at := r.pace.came(entry); at.Sub(r.pace.shown) > showEvery {
+		r.pace.shown = at
+		r.op.Progress(at)
+	}
+	if err != nil {
+		r.pace.ended = true
+		if err != io.EOF {
+			r.err = err
+		}
+	}
+}
+
 func (r *rows) Close() error {
+	var entry profiler.Instant
+	if r.read {
+		if entry = r.pace.last; !r.pace.ended || r.pace.skip > 0 {
+			entry = profiler.Now()
+		}
+	}
 	err := r.Rows.Close()
 	result := r.err
 	if result == nil {
 		result = err
 	}
-	r.op.End(r.ctx, profiler.Now(), result)
+	end := profiler.Now()
+	if r.read {
+		r.op.Driver, r.op.Consumer = r.pace.end(r.responded, entry, end)
+		r.read = false
+	}
+	r.op.End(r.ctx, end, result)
 	if result != nil {
-		r.conn.err = result
+		r.conn.failed(&r.op, result)
 	}
 	if r.slot { // free it, and don't keep the caller's context and the driver's rows alive
 		r.slot = false
@@ -86,10 +125,9 @@ func (r *rows) HasNextResultSet() bool {
 
 func (r *rows) NextResultSet() error {
 	if n, ok := r.Rows.(driver.RowsNextResultSet); ok {
+		entry := r.entry()
 		err := n.NextResultSet()
-		if err != nil && err != io.EOF {
-			r.err = err
-		}
+		r.came(entry, err)
 		return err
 	}
 	return io.EOF

@@ -19,6 +19,8 @@ type stmt struct {
 	query string
 	// since is the entry of the query that this statement was prepared for and that runs on it once; zero for one that the caller prepared.
 	since profiler.Instant
+	own   bool // the caller prepared it
+	ran   int
 }
 
 type stmtWithConverter struct {
@@ -27,14 +29,21 @@ type stmtWithConverter struct {
 }
 
 func wrapStmt(s driver.Stmt, c *sqlConn, query string, since profiler.Instant) driver.Stmt {
-	w := &stmt{inner: s, conn: c, query: query, since: since}
+	w := &stmt{inner: s, conn: c, query: query, since: since, own: !since.Known()}
 	if cc, ok := s.(driver.ColumnConverter); ok {
 		return stmtWithConverter{w, cc}
 	}
 	return w
 }
 
-func (s *stmt) Close() error  { return s.inner.Close() }
+func (s *stmt) Close() error {
+	if s.own {
+		s.own = false
+		s.conn.of.StatementClosed(s.ran)
+	}
+	return s.inner.Close()
+}
+
 func (s *stmt) NumInput() int { return s.inner.NumInput() }
 
 func (s *stmt) Exec(args []driver.Value) (driver.Result, error) {
@@ -45,18 +54,22 @@ func (s *stmt) Query(args []driver.Value) (driver.Rows, error) {
 	return s.QueryContext(context.Background(), named(args))
 }
 
-// start is when the operation began: with the query that the driver declined, if this statement was prepared for it.
-func (s *stmt) start() profiler.Instant {
-	at := s.since
+// begin begins an operation: with the query that the driver declined, if this statement was prepared for it.
+func (s *stmt) begin(ctx context.Context, k profiler.OpKind) profiler.Op {
+	at, prepared, turns := s.since, profiler.PreparedOnce, 2
 	s.since = 0
 	if !at.Known() {
-		at = profiler.Now()
+		at, prepared, turns = profiler.Now(), profiler.PreparedBefore, 1
 	}
-	return at
+	s.ran++
+	op := s.conn.begin(ctx, k, at, s.query)
+	op.Prepared = prepared
+	s.conn.took(&op, turns)
+	return op
 }
 
 func (s *stmt) ExecContext(ctx context.Context, args []driver.NamedValue) (driver.Result, error) {
-	op := s.conn.begin(ctx, profiler.OpExec, s.start(), s.query)
+	op := s.begin(ctx, profiler.OpExec)
 	var r driver.Result
 	var err error
 	if e, ok := s.inner.(driver.StmtExecContext); ok {
@@ -71,7 +84,7 @@ func (s *stmt) ExecContext(ctx context.Context, args []driver.NamedValue) (drive
 }
 
 func (s *stmt) QueryContext(ctx context.Context, args []driver.NamedValue) (driver.Rows, error) {
-	op := s.conn.begin(ctx, profiler.OpQuery, s.start(), s.query)
+	op := s.begin(ctx, profiler.OpQuery)
 	var r driver.Rows
 	var err error
 	if q, ok := s.inner.(driver.StmtQueryContext); ok {
@@ -101,6 +114,7 @@ type tx struct {
 func (t *tx) Commit() error {
 	op := t.conn.begin(t.ctx, profiler.OpCommit, profiler.Now(), "")
 	err := t.inner.Commit()
+	t.conn.took(&op, 1)
 	t.conn.end(t.ctx, &op, err)
 	return err
 }
@@ -108,6 +122,7 @@ func (t *tx) Commit() error {
 func (t *tx) Rollback() error {
 	op := t.conn.begin(t.ctx, profiler.OpRollback, profiler.Now(), "")
 	err := t.inner.Rollback()
+	t.conn.took(&op, 1)
 	t.conn.end(t.ctx, &op, err)
 	return err
 }

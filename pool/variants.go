@@ -5,6 +5,8 @@ package pool
 import (
 	"context"
 	"database/sql/driver"
+	"errors"
+	"strings"
 
 	"github.com/connprof/connprof/profiler"
 )
@@ -33,6 +35,9 @@ func (p execPart) ExecContext(ctx context.Context, query string, args []driver.N
 		op.Skip(false)
 		return r, err
 	}
+	if c.turns && !localInfile(query) {
+		op.Turns = 1
+	}
 	c.end(ctx, &op, err)
 	return r, err
 }
@@ -54,6 +59,7 @@ func (p queryPart) QueryContext(ctx context.Context, query string, args []driver
 		op.Skip(false)
 		return r, err
 	}
+	c.took(&op, 1)
 	return c.rowsOf(ctx, &op, r, err)
 }
 
@@ -62,33 +68,50 @@ type resetPart struct{ c *sqlConn }
 // ResetSession is called at each checkout but the first.
 func (p resetPart) ResetSession(ctx context.Context) error {
 	c := p.c
-	at := profiler.Now()
-	c.ops, c.declined = 0, 0
+	c.ops, c.declined, c.used = 0, 0, true
 	if c.resetter != nil {
-		if err := c.resetter.ResetSession(ctx); err != nil {
-			c.reason, c.err = profiler.CloseStale, err
+		if err := c.resetter.ResetSession(ctx); errors.Is(err, driver.ErrBadConn) {
+			c.dead(ctx, err)
+			return err
+		} else if err != nil { // database/sql ignores it
+			c.of.CheckedOut(ctx, 0, 0)
 			return err
 		}
 	}
-	c.of.CheckedOut(ctx, 0, at)
+	c.returned = 0
+	c.of.CheckedOut(ctx, 0, 0)
 	return nil
+}
+
+// dead says that the connection was found dead at checkout. If database/sql gives up now, the caller's operation has failed with it.
+func (c *sqlConn) dead(ctx context.Context, err error) {
+	c.reason, c.err = profiler.CloseStale, err
+	repeats, kind := again()
+	if repeats || kind == 0 {
+		c.of.Stale(ctx, profiler.Now())
+		return
+	}
+	op := c.of.Begin(ctx, kind, 0)
+	op.End(ctx, 0, err)
 }
 
 type validPart struct{ c *sqlConn }
 
 // IsValid is called at each return that did not fail already.
 func (p validPart) IsValid() bool {
-	ok := p.c.validator.IsValid()
+	c := p.c
+	ok := c.validator.IsValid()
 	if !ok {
-		p.c.reason = profiler.CloseError
+		c.invalid()
 	}
-	p.c.of.CheckedIn(0)
+	c.of.CheckedIn(0)
+	c.returned = c.of.ReturnedAt()
 	return ok
 }
 
 // wrapConn wraps dc with exactly the interfaces that matter.
-func wrapConn(dc driver.Conn, of *profiler.Conn) driver.Conn {
-	c := &sqlConn{inner: dc, of: of}
+func wrapConn(dc driver.Conn, of *profiler.Conn, by *Connector) driver.Conn {
+	c := &sqlConn{inner: dc, of: of, turns: by.TurnPerCall, closes: by.closes.Load()}
 	c.execer, _ = dc.(driver.ExecerContext)
 	c.queryer, _ = dc.(driver.QueryerContext)
 	if c.execer == nil {
@@ -104,6 +127,9 @@ func wrapConn(dc driver.Conn, of *profiler.Conn) driver.Conn {
 	exec := c.execer != nil || c.oldExec != nil
 	query := c.queryer != nil || c.oldQuery != nil
 	valid := c.validator != nil
+	if !valid {
+		of.ReturnsUnseen()
+	}
 	reset := c.resetter != nil || !valid
 	switch {
 	case exec && query && reset && valid:
@@ -193,3 +219,16 @@ func Unwrap(driverConn any) any {
 }
 
 func (c *sqlConn) unwrap() driver.Conn { return c.inner }
+
+// localInfile reports whether a statement may make the server ask for a file in between, one round trip more: MySQL's LOAD DATA LOCAL.
+// Others are told by their first letter.
+func localInfile(query string) bool {
+	if query == "" {
+		return false
+	}
+	switch query[0] | 0x20 {
+	case 'i', 'u', 'd', 's', 'c', 'r', 'a', 'b':
+		return false
+	}
+	return strings.Contains(strings.ToUpper(query), "INFILE")
+}

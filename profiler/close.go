@@ -38,9 +38,15 @@ func (c *Conn) WireClosed() {
 // Closed reports the connection's end. The first call counts. The event reaches the sinks later, from a call that holds no lock of the
 // pool: drivers' close callbacks run under such locks. A connection that was never ready has no life and so no end: its failed create
 // says all. While the create goes on, the close waits for Ready (and Fail makes it void).
-func (c *Conn) Closed(reason CloseReason, err error) {
+func (c *Conn) Closed(reason CloseReason, err error) { c.ClosedAt(0, reason, err) }
+
+// ClosedAt is Closed for an end at the instant at, for who learns the reason only later; the zero Instant stands for now.
+func (c *Conn) ClosedAt(at Instant, reason CloseReason, err error) {
 	if c == nil {
 		return
+	}
+	if !at.Known() {
+		at = Now()
 	}
 	if reason >= numCloseReasons {
 		reason = CloseUnknown
@@ -55,21 +61,20 @@ func (c *Conn) Closed(reason CloseReason, err error) {
 	c.mu.Unlock()
 	c.p.live.remove(c)
 	if over {
-		c.end(reason, err)
+		c.end(at, reason, err)
 	}
 }
 
 // end counts and reports the close of a connection that was ready.
-func (c *Conn) end(reason CloseReason, err error) {
+func (c *Conn) end(now Instant, reason CloseReason, err error) {
 	ready := c.ReadyAt()
 	if !ready.Known() {
 		return
 	}
-	now := Now()
 	life := max(0, now.Sub(ready))
 	c.s.closed[reason].Add(1)
 	c.s.record(MeasureLife, OK, life)
 	c.p.deferClose(Event{Kind: KindClose, Conn: c, Close: Close{
-		At: c.Time(now), Reason: reason, Err: err, Life: life, Ops: c.use.ops.Load(),
+		At: c.Time(now), Reason: reason, Err: err, Life: life, Ops: c.use.n,
 	}})
 }

@@ -30,9 +30,9 @@ type Conn struct {
 	closed   uint8   // mu: 1 + CloseReason, 0 before Closed
 	listed   uint32  // registry.mu: 1 + its place there, 0 for none
 	cursor   Instant // mu: up to here the create's time is charged
-	kind     string  // mu
+	kind     *string // mu; nil for ""
 	watcher  Watcher // mu
-	attached []any   // mu: key, value, key, value …
+	attached *[]any  // mu: key, value, key, value …
 	create   Create  // mu until finished, then read-only; Start never changes
 }
 
@@ -111,7 +111,10 @@ func (c *Conn) Kind() string {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.kind
+	if c.kind == nil {
+		return ""
+	}
+	return *c.kind
 }
 
 // SetKind sets what Kind returns.
@@ -121,7 +124,7 @@ func (c *Conn) SetKind(kind string) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.kind = kind
+	c.kind = &kind
 }
 
 // Create tells how the connection was made; nil until that ended. It is read-only.
@@ -169,18 +172,25 @@ func (c *Conn) Attach(key, v any) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for i := 0; i < len(c.attached); i += 2 {
-		if c.attached[i] == key {
+	if c.attached == nil {
+		if v != nil {
+			c.attached = &[]any{key, v}
+		}
+		return
+	}
+	a := *c.attached
+	for i := 0; i < len(a); i += 2 {
+		if a[i] == key {
 			if v == nil {
-				c.attached = append(c.attached[:i], c.attached[i+2:]...)
+				*c.attached = append(a[:i], a[i+2:]...)
 			} else {
-				c.attached[i+1] = v
+				a[i+1] = v
 			}
 			return
 		}
 	}
 	if v != nil {
-		c.attached = append(c.attached, key, v)
+		*c.attached = append(a, key, v)
 	}
 }
 
@@ -191,9 +201,13 @@ func (c *Conn) Attached(key any) any {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for i := 0; i < len(c.attached); i += 2 {
-		if c.attached[i] == key {
-			return c.attached[i+1]
+	if c.attached == nil {
+		return nil
+	}
+	a := *c.attached
+	for i := 0; i < len(a); i += 2 {
+		if a[i] == key {
+			return a[i+1]
 		}
 	}
 	return nil

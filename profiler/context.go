@@ -3,12 +3,15 @@ package profiler
 import (
 	"context"
 	"sync/atomic"
+	"time"
 )
 
 // A mark is all that connprof keeps in a caller's context: one key, one look-up on the hot path.
 type mark struct {
-	asked atomic.Int64 // an Instant, taken by whoever comes first
-	sink  Sink
+	asked     atomic.Int64 // an Instant, taken by whoever comes first
+	staleIdle atomic.Int64 // the longest idle time of the dead connections that the call has met
+	dead      atomic.Int32 // how many these are
+	sink      Sink
 }
 
 type (
@@ -16,12 +19,28 @@ type (
 	connKey struct{}
 )
 
-// marks says that some context carries a mark. Programs that never make one never look.
-var marks atomic.Bool
+// marked is a context and its mark in one, so that a call costs one allocation.
+type marked struct {
+	context.Context
+	mark
+}
+
+func (m *marked) Value(key any) any {
+	if _, ok := key.(markKey); ok {
+		return &m.mark
+	}
+	return m.Context.Value(key)
+}
+
+// marks says that some context carries a mark, sinks that some mark carries a Sink. Programs that never make one never look.
+var marks, sinks atomic.Bool
 
 func markOf(ctx context.Context) *mark {
 	if !marks.Load() || ctx == nil {
 		return nil
+	}
+	if m, ok := ctx.(*marked); ok {
+		return &m.mark
 	}
 	m, _ := ctx.Value(markKey{}).(*mark)
 	return m
@@ -36,28 +55,31 @@ func WithSink(ctx context.Context, s Sink) context.Context {
 	if outer := markOf(ctx); outer != nil && outer.sink != nil {
 		s = both{outer.sink, s}
 	}
+	sinks.Store(true)
 	marks.Store(true)
-	return context.WithValue(ctx, markKey{}, &mark{sink: s})
+	return &marked{Context: ctx, mark: mark{sink: s}}
 }
 
 // Asked returns a context that says that the caller asks its pool for a connection now. The first operation (or create) under it takes
-// the mark and so knows its wait; use one a call. pool.DB does this by itself.
+// the mark and so knows its wait, and on how many connections it was tried; use one a call. pool.DB does this by itself. It costs one
+// reading of the clock and one allocation.
 func Asked(ctx context.Context) context.Context {
-	m := &mark{}
-	if outer := markOf(ctx); outer != nil {
-		m.sink = outer.sink
+	m := &marked{Context: ctx}
+	if sinks.Load() {
+		if outer := markOf(ctx); outer != nil {
+			m.sink = outer.sink
+		}
 	}
 	m.asked.Store(int64(Now()))
-	marks.Store(true)
-	return context.WithValue(ctx, markKey{}, m)
+	if !marks.Load() {
+		marks.Store(true)
+	}
+	return m
 }
 
 // take returns when the caller asked, once; the zero Instant if it is not known or was taken already.
 func (m *mark) take() Instant {
-	if m == nil {
-		return 0
-	}
-	if m.asked.Load() == 0 { // a context that many share: no write to what they share
+	if m == nil || m.asked.Load() == 0 { // a context that many share: no write to what they share
 		return 0
 	}
 	return Instant(m.asked.Swap(0))
@@ -67,6 +89,17 @@ func (m *mark) take() Instant {
 func (m *mark) giveBack(asked Instant) {
 	if m != nil {
 		m.asked.CompareAndSwap(0, int64(asked))
+	}
+}
+
+// met notes that the call met a dead connection.
+func (m *mark) met(idle time.Duration) {
+	if m == nil {
+		return
+	}
+	m.dead.Add(1)
+	if int64(idle) > m.staleIdle.Load() {
+		m.staleIdle.Store(int64(idle))
 	}
 }
 

@@ -51,6 +51,18 @@ func (t *target) report(role Role) (e EndpointReport, ok bool) {
 		e.AuthWait += time.Duration(s.authWait.Load())
 		e.Excluded += s.excluded.Load()
 		e.Stale += s.stale.Load()
+		e.Silent += s.silent.Load()
+		if d := time.Duration(s.silentIdle.Load()); d > 0 && (e.SilentIdle == 0 || d < e.SilentIdle) {
+			e.SilentIdle = d
+		}
+		e.AnsweredIdle = max(e.AnsweredIdle, time.Duration(s.answeredIdle.Load()))
+		e.PreparedOnce += s.prepared[PreparedOnce].Load()
+		e.PreparedBefore += s.prepared[PreparedBefore].Load()
+		e.PrepareTime += time.Duration(s.prepareTime.Load())
+		e.Statements += s.statements.Load()
+		e.StatementsOnce += s.once.Load()
+		e.RowsDriver += time.Duration(s.rowsDriver.Load())
+		e.RowsConsumer += time.Duration(s.rowsConsumer.Load())
 	}
 	if !ok {
 		return e, false
@@ -101,6 +113,14 @@ func (e EndpointReport) sub(b *EndpointReport) EndpointReport {
 	r.AuthWait -= b.AuthWait
 	r.Excluded -= b.Excluded
 	r.Stale -= b.Stale
+	r.Silent -= b.Silent
+	r.PreparedOnce -= b.PreparedOnce
+	r.PreparedBefore -= b.PreparedBefore
+	r.PrepareTime -= b.PrepareTime
+	r.Statements -= b.Statements
+	r.StatementsOnce -= b.StatementsOnce
+	r.RowsDriver -= b.RowsDriver
+	r.RowsConsumer -= b.RowsConsumer
 	r.TLS.Handshakes -= b.TLS.Handshakes
 	r.TLS.Resumed -= b.TLS.Resumed
 	r.TLS.Refused -= b.TLS.Refused

@@ -8,7 +8,8 @@ import (
 // Finding is a conclusion that a report draws from its numbers, with the evidence it rests on and what to do about it. Findings are few
 // and careful: what the numbers don't tell apart is not claimed.
 type Finding struct {
-	// ID is stable: "pool_churn", "create_failed", "hello_retry".
+	// ID is stable: "pool_churn", "create_failed", "hello_retry", "held_idle", "half_open", "stale_connections", "prepared_once",
+	// "pool_saturated".
 	ID string `json:"id"`
 	// Severity is "info", "warning" or "critical".
 	Severity string `json:"severity"`
@@ -30,6 +31,12 @@ func findings(r *Report) []Finding {
 			fs = append(fs, f)
 		}
 		if f, ok := createFailed(r, e); ok {
+			fs = append(fs, f)
+		}
+		fs = append(fs, useFindings(r, e)...)
+	}
+	for i := range r.Pools {
+		if f, ok := saturated(r, &r.Pools[i]); ok {
 			fs = append(fs, f)
 		}
 	}

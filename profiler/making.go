@@ -182,7 +182,7 @@ func (c *Conn) finish(ctx context.Context, at Instant, err error, alone bool) {
 	}
 	if err == nil {
 		if asked := m.take(); asked.Known() {
-			c.use.waited(asked, at, c.overlap(asked, at))
+			c.waited(m, asked, at)
 		}
 	}
 	c.stage, c.watcher = finished, nil
@@ -195,7 +195,7 @@ func (c *Conn) finish(ctx context.Context, at Instant, err error, alone bool) {
 		c.p.live.remove(c)
 		c.p.failures.add(c)
 	} else if closed != 0 {
-		c.end(CloseReason(closed-1), nil)
+		c.end(Now(), CloseReason(closed-1), nil)
 	}
 }
 

@@ -22,11 +22,13 @@ const (
 	MeasureReusedQuery
 	// MeasureRows is first response to rows closed.
 	MeasureRows
+	// MeasureStaleIdle is how long a connection had been idle when it was found dead.
+	MeasureStaleIdle
 	// NumMeasures bounds arrays indexed by Measure.
 	NumMeasures
 )
 
-var measureNames = [...]string{"create", "use", "idle", "life", "wait", "queued", "first_query", "reused_query", "rows"}
+var measureNames = [...]string{"create", "use", "idle", "life", "wait", "queued", "first_query", "reused_query", "rows", "stale_idle"}
 
 // String is the measure's name.
 func (m Measure) String() string {

@@ -12,36 +12,53 @@ type Op struct {
 	m            *mark
 	kind         OpKind
 	outcome      Outcome
+	waitFor      WaitFor
+	dead         uint8
 	waitKnown    bool
 	quiet        bool // recording is off: only counted
+	Prepared     Prepared
 	start, first Instant
 	asked        Instant
 	n            uint64
 	idle         time.Duration
 	wait, queued time.Duration
-	// Turns, Name, Text and NS are Operation's Turns, Name, Text and Namespace. They may be set until End.
-	Turns          int
-	Name, Text, NS string
+	staleIdle    time.Duration
+	// Turns, Name, Text and NS are Operation's Turns, Name, Text and Namespace, Prepared its Prepared, Driver and Consumer its rows' times.
+	// They may be set until End.
+	Turns            int
+	Name, Text, NS   string
+	Driver, Consumer time.Duration
 }
 
 // Begin starts an operation at the instant at, the entry of the caller's call.
-func (c *Conn) Begin(ctx context.Context, k OpKind, at Instant) Op {
+func (c *Conn) Begin(ctx context.Context, k OpKind, at Instant) (o Op) {
 	if c == nil {
-		return Op{}
+		return o
 	}
 	u := &c.use
+	o.c, o.kind, o.n = c, k, u.n+1
 	if c.p.off.Load() {
-		return Op{c: c, quiet: true, n: u.ops.Load() + 1}
+		o.quiet = true
+		return o
 	}
 	if !at.Known() {
 		at = Now()
 	}
-	o := Op{c: c, m: markOf(ctx), kind: k, start: at, n: u.ops.Load() + 1, idle: u.idle}
-	if asked := o.m.take(); asked.Known() {
-		u.waited(asked, at, c.overlap(asked, at))
+	o.start = at
+	if !u.since.Known() && u.returned.Known() {
+		c.begun(at)
+	}
+	o.idle = u.idle
+	u.holding.set(running, u.n, at)
+	if m := markOf(ctx); m != nil {
+		o.m = m
+		if asked := m.take(); asked.Known() {
+			c.waited(m, asked, at)
+		}
 	}
 	if u.waitKnown {
 		o.asked, o.wait, o.queued, o.waitKnown = u.asked, u.wait, u.queued, true
+		o.waitFor, o.dead, o.staleIdle = u.waitFor, u.dead, u.staleIdle
 	}
 	return o
 }
@@ -49,12 +66,20 @@ func (c *Conn) Begin(ctx context.Context, k OpKind, at Instant) Op {
 // Started is when the operation began, zero for the zero Op.
 func (o *Op) Started() Instant { return o.start }
 
-// ran uses the operation up: it has its number, and the wait that led to it.
-func (o *Op) ran() {
-	o.c.use.ran(o.n)
+// Outcome is how the operation went so far.
+func (o *Op) Outcome() Outcome { return o.outcome }
+
+// ran uses the operation up: it has its number, and the idle time and the wait that led to it.
+func (o *Op) ran(at Instant) {
+	c := o.c
+	u := &c.use
+	u.n = o.n
+	u.opsNow++
+	u.idle, u.waitKnown = 0, false
+	u.holding.set(held, o.n, at)
 	if o.waitKnown {
-		o.c.s.record(MeasureWait, OK, o.wait)
-		o.c.s.record(MeasureQueued, OK, o.queued)
+		c.s.record(MeasureWait, OK, o.wait)
+		c.s.record(MeasureQueued, OK, o.queued)
 	}
 }
 
@@ -68,7 +93,7 @@ func (o *Op) Responded(ctx context.Context, at Instant, err error) {
 		at = Now()
 	}
 	o.first = at
-	o.ran()
+	o.ran(at)
 	if o.quiet {
 		return
 	}
@@ -80,8 +105,19 @@ func (o *Op) Responded(ctx context.Context, at Instant, err error) {
 		m = MeasureFirstQuery
 	}
 	c.s.record(m, o.outcome, at.Sub(o.start))
+	if o.idle > 0 {
+		c.s.afterIdle(o.idle, o.outcome, at.Sub(o.start))
+	}
 	if c.p.wants(o.m) {
 		c.p.emit(ctx, o.m, Event{Kind: KindFirstResponse, Conn: c, Op: o.operation(0, err)})
+	}
+}
+
+// Progress says that something happened on the operation's rows at the instant at, so that a long iteration is not taken for a
+// connection that is held idle.
+func (o *Op) Progress(at Instant) {
+	if o.c != nil {
+		o.c.use.holding.set(held, o.c.use.n, at)
 	}
 }
 
@@ -103,9 +139,19 @@ func (o *Op) End(ctx context.Context, at Instant, err error) {
 		}
 		if o.kind == OpQuery || o.kind == OpBatch || o.kind == OpCopy {
 			c.s.record(MeasureRows, o.outcome, at.Sub(o.first))
+			if o.Driver+o.Consumer > 0 {
+				c.s.rowsDriver.Add(int64(o.Driver))
+				c.s.rowsConsumer.Add(int64(o.Consumer))
+			}
 		}
 	}
+	if o.Prepared != NotPrepared && !o.quiet {
+		c.s.prepared[o.Prepared].Add(1)
+	}
 	c.use.lastEnd = at
+	if c.use.unseen {
+		c.use.holding.set(idle, c.use.n, at)
+	}
 	if !o.quiet && c.p.wants(o.m) {
 		c.p.emit(ctx, o.m, Event{Kind: KindOperation, Conn: c, Op: o.operation(at, err)})
 	}
@@ -116,14 +162,22 @@ func (o *Op) End(ctx context.Context, at Instant, err error) {
 // reached the server and the pool repeats it on another. dead counts the latter and gives the caller's wait back to its context, for the
 // operation that repeats it.
 func (o *Op) Skip(dead bool) {
-	if o.c != nil && dead && !o.quiet {
-		o.c.s.stale.Add(1)
+	c := o.c
+	if c == nil {
+		return
+	}
+	o.c = nil
+	if o.quiet {
+		return
+	}
+	c.use.holding.set(held, c.use.n, o.start)
+	if dead {
+		c.stale(o.m, o.idle)
 		if o.waitKnown {
-			o.c.use.waitKnown = false
+			c.use.waitKnown = false
 			o.m.giveBack(o.asked)
 		}
 	}
-	o.c = nil
 }
 
 // Exclude ends an operation whose duration is no latency, such as an unacknowledged write. It is counted, and it uses up "first".
@@ -136,7 +190,7 @@ func (o *Op) Exclude(at Instant) {
 		at = Now()
 	}
 	if !o.first.Known() {
-		o.ran()
+		o.ran(at)
 	}
 	c.use.lastEnd = at
 	if !o.quiet {
@@ -147,11 +201,16 @@ func (o *Op) Exclude(at Instant) {
 
 func (o *Op) operation(end Instant, err error) Operation {
 	c := o.c
-	return Operation{
-		Kind: o.kind, Name: o.Name, Text: o.Text, Namespace: o.NS, N: o.n, Turns: o.Turns,
+	p := Operation{
+		Kind: o.kind, Name: o.Name, Text: o.Text, Namespace: o.NS, N: o.n, Turns: o.Turns, Prepared: o.Prepared,
 		Asked: c.Time(o.asked), Start: c.Time(o.start),
 		FirstResponse: c.Time(o.first), End: c.Time(end),
-		Wait: o.wait, Queued: o.queued, WaitKnown: o.waitKnown, Idle: o.idle,
+		Wait: o.wait, Queued: o.queued, WaitKnown: o.waitKnown, WaitFor: o.waitFor, Idle: o.idle,
+		StaleIdle: o.staleIdle, Driver: o.Driver, Consumer: o.Consumer,
 		Err: err, Outcome: o.outcome,
 	}
+	if o.waitKnown {
+		p.Attempts = 1 + int(o.dead)
+	}
+	return p
 }

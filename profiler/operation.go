@@ -47,11 +47,70 @@ type Operation struct {
 	// Wait is the caller's wait, Queued its part that was not spent on the create it waited for. Valid if WaitKnown: unknown is not 0.
 	Wait, Queued time.Duration
 	WaitKnown    bool
+	// WaitFor is what the wait was for; WaitUnknown where the wait is not known.
+	WaitFor WaitFor
+	// Attempts counts the connections on which it was tried: 1 if the first one served, more if the pool repeated it because it had met
+	// dead ones, StaleIdle then being the longest time that one of them had been idle. 0 means unknown: nothing tells which operation a
+	// dead connection was meant for unless the caller's context carries Asked's mark (pool.DB's calls do).
+	Attempts  int
+	StaleIdle time.Duration
 	// Idle is how long the connection was unused before this operation; 0 within one use, and for a new connection.
 	Idle time.Duration
-	// Turns counts the awaited round trips, 0 if unknown.
+	// Turns counts the awaited round trips up to the first response, 0 if unknown.
 	Turns int
+	// Prepared says whether a statement was prepared for it, or before.
+	Prepared Prepared
+	// Driver and Consumer are the two parts of the time from first response to rows closed, where a row was asked for: inside the driver's
+	// calls for rows (the network, and decoding), and between them, in the caller's own code. They are 0 for an operation without rows.
+	// See Rows for their precision.
+	Driver, Consumer time.Duration
 	// Err is the driver's own error, Outcome what kind it is.
 	Err     error
 	Outcome Outcome
+}
+
+// WaitFor says what a caller waited for.
+type WaitFor uint8
+
+const (
+	// WaitUnknown means that the wait is not known.
+	WaitUnknown WaitFor = iota
+	// WaitFree is for a connection that existed already, if only for the moment it takes to get an idle one.
+	WaitFree
+	// WaitCreate is for a connection made by the caller's own call.
+	WaitCreate
+	// WaitBackground is for a connection that the pool made in the background, for whoever came first.
+	WaitBackground
+)
+
+var waitNames = [...]string{"unknown", "free", "create", "background_create"}
+
+// String is "unknown", "free", "create" or "background_create".
+func (w WaitFor) String() string {
+	if int(w) < len(waitNames) {
+		return waitNames[w]
+	}
+	return "invalid"
+}
+
+// Prepared says how an operation used a prepared statement.
+type Prepared uint8
+
+const (
+	// NotPrepared means that it ran as text, or that nothing tells.
+	NotPrepared Prepared = iota
+	// PreparedOnce means that the driver declined to run it at once, and that a statement was prepared for this call, executed and closed.
+	PreparedOnce
+	// PreparedBefore means that it ran on a statement that the caller had prepared.
+	PreparedBefore
+)
+
+var preparedNames = [...]string{"no", "once", "before"}
+
+// String is "no", "once" or "before".
+func (p Prepared) String() string {
+	if int(p) < len(preparedNames) {
+		return preparedNames[p]
+	}
+	return "invalid"
 }

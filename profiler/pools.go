@@ -20,6 +20,10 @@ type PoolStats struct {
 	IdleLimitClosed int64 `json:"idle_limit_closed"`
 	IdleTimeClosed  int64 `json:"idle_time_closed"`
 	LifetimeClosed  int64 `json:"lifetime_closed"`
+	// MaxIdle, MaxIdleTime and MaxLifetime are the pool's other limits, where the user told them; 0 otherwise.
+	MaxIdle     int           `json:"max_idle,omitempty"`
+	MaxIdleTime time.Duration `json:"max_idle_time_ns,omitempty"`
+	MaxLifetime time.Duration `json:"max_lifetime_ns,omitempty"`
 }
 
 func (s PoolStats) add(o PoolStats) PoolStats {
@@ -128,6 +132,9 @@ func (ps *pools) report() []PoolReport {
 			e.r.Open += s.Open
 			e.r.InUse += s.InUse
 			e.r.Idle += s.Idle
+			e.r.MaxIdle += s.MaxIdle
+			e.r.MaxIdleTime = max(e.r.MaxIdleTime, s.MaxIdleTime)
+			e.r.MaxLifetime = max(e.r.MaxLifetime, s.MaxLifetime)
 			e.r.PoolStats = e.r.PoolStats.add(s)
 		}
 		if !limited { // one of them has no limit, so that they have none together

@@ -14,13 +14,15 @@ func TestPoolsOfOneNameAreAddedUpAndThoseThatAreGoneStay(t *testing.T) {
 	})
 	two := p.WatchPool("db", func() PoolStats { return PoolStats{MaxOpen: 4, Open: 1, Idle: 1, WaitCount: 1, WaitDuration: 1} })
 	p.WatchPool("another", func() PoolStats { return PoolStats{Open: 9} })
-	want := PoolReport{"db", 2, 2, PoolStats{14, 4, 2, 2, 6, 8, 1, 2, 3}}
+	want := PoolReport{"db", 2, 2, PoolStats{MaxOpen: 14, Open: 4, InUse: 2, Idle: 2, WaitCount: 6, WaitDuration: 8,
+		IdleLimitClosed: 1, IdleTimeClosed: 2, LifetimeClosed: 3}}
 	if got := p.Report().Pools; len(got) != 2 || got[1] != want || got[0].Name != "another" {
 		t.Errorf("got %+v", got)
 	}
 	one()
 	one() // again changes nothing
-	want = PoolReport{"db", 2, 1, PoolStats{4, 1, 0, 1, 6, 8, 1, 2, 3}}
+	want = PoolReport{"db", 2, 1, PoolStats{MaxOpen: 4, Open: 1, Idle: 1, WaitCount: 6, WaitDuration: 8,
+		IdleLimitClosed: 1, IdleTimeClosed: 2, LifetimeClosed: 3}}
 	if got := p.Report().Pools[1]; got != want || calls != 2 {
 		t.Errorf("after one is gone: %+v, asked it %d times", got, calls)
 	}

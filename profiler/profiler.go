@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // Profiler collects what instrumented clients do. The zero value is ready; its fields must not change once it is in use. A nil *Profiler
@@ -16,6 +17,9 @@ type Profiler struct {
 	MaxEndpoints int
 	// MaxConns bounds the live connections that a Report can list; 0 means 10,000. Further ones are measured all the same, and counted.
 	MaxConns int
+	// HeldIdleAfter is how long a connection may be in a caller's hands with nothing happening on it before reports count it as held idle; 0
+	// means 30 s.
+	HeldIdleAfter time.Duration
 
 	off      atomic.Bool
 	ids      atomic.Uint64
@@ -64,6 +68,13 @@ func (p *Profiler) maxConns() int {
 	return 10_000
 }
 
+func (p *Profiler) heldIdleAfter() time.Duration {
+	if p.HeldIdleAfter > 0 {
+		return p.HeldIdleAfter
+	}
+	return 30 * time.Second
+}
+
 // wants reports whether anyone listens to an event of an operation with mark m.
 func (p *Profiler) wants(m *mark) bool { return len(p.Sinks) > 0 || m != nil && m.sink != nil }
 
@@ -75,7 +86,7 @@ func (p *Profiler) emit(ctx context.Context, m *mark, e Event) {
 		ctx = context.Background()
 	}
 	if p.pending.Load() > 0 {
-		p.Flush()
+		p.flushCloses()
 	}
 	for _, s := range p.Sinks {
 		p.call(s, ctx, e)
@@ -118,11 +129,17 @@ func (p *Profiler) deferClose(e Event) {
 	p.pending.Store(int32(len(p.closes)))
 }
 
-// Flush reports the closes that are still to be reported. Call it after the pools were closed, before the sinks are.
+// Flush reports the closes that are still to be reported. It asks the watched pools for their counters, which may tell why. Call it after
+// the pools were closed, before the sinks are, and not from inside a pool's callback.
 func (p *Profiler) Flush() {
 	if p == nil {
 		return
 	}
+	p.pools.report()
+	p.flushCloses()
+}
+
+func (p *Profiler) flushCloses() {
 	p.mu.Lock()
 	closes := p.closes
 	p.closes = nil

@@ -12,9 +12,7 @@ func (p *Profiler) Conns() []*Conn {
 	if p == nil {
 		return nil
 	}
-	p.live.mu.Lock()
-	cs := slices.Clone(p.live.conns)
-	p.live.mu.Unlock()
+	cs := p.live.all()
 	slices.SortFunc(cs, func(a, b *Conn) int { return cmp.Compare(a.id, b.id) })
 	return cs
 }
@@ -24,6 +22,12 @@ type registry struct {
 	mu      sync.Mutex
 	conns   []*Conn      // mu; in no order, each knows its place
 	dropped atomic.Int64 // connections that did not fit
+}
+
+func (r *registry) all() []*Conn {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.conns)
 }
 
 func (r *registry) add(c *Conn, max int) {

@@ -51,9 +51,30 @@ type EndpointReport struct {
 	// AuthTurns and AuthWait are sums over all creates: request/response exchanges of the login, and the time spent waiting for them.
 	AuthTurns int64         `json:"auth_turns"`
 	AuthWait  time.Duration `json:"auth_wait_ns"`
-	// Excluded counts operations whose duration is no latency; Stale counts operations that met a dead connection and were repeated.
+	// Excluded counts operations whose duration is no latency; Stale counts the connections that were found dead when a caller was to have
+	// them.
 	Excluded int64 `json:"excluded"`
 	Stale    int64 `json:"stale"`
+	// HeldIdle counts the connections that are in a caller's hands and on which nothing has happened for Profiler.HeldIdleAfter or more,
+	// HeldIdleLongest is the longest such time. Both are those of the moment.
+	HeldIdle        int64         `json:"held_idle"`
+	HeldIdleLongest time.Duration `json:"held_idle_longest_ns"`
+	// Silent counts the first operations after an idle time that got no answer, SilentIdle is the shortest idle time before one of them;
+	// AnsweredIdle is the longest after which a connection did answer.
+	Silent       int64         `json:"silent"`
+	SilentIdle   time.Duration `json:"silent_idle_ns"`
+	AnsweredIdle time.Duration `json:"answered_idle_ns"`
+	// PreparedOnce and PreparedBefore count operations by Operation.Prepared, PrepareTime is what preparing for one call took in all.
+	PreparedOnce   int64         `json:"prepared_once"`
+	PreparedBefore int64         `json:"prepared_before"`
+	PrepareTime    time.Duration `json:"prepare_ns"`
+	// Statements counts the statements that callers prepared and closed, one for each connection they were prepared on; StatementsOnce those
+	// of them that ran once.
+	Statements     int64 `json:"statements"`
+	StatementsOnce int64 `json:"statements_once"`
+	// RowsDriver and RowsConsumer are the sums of Operation.Driver and Consumer.
+	RowsDriver   time.Duration `json:"rows_driver_ns"`
+	RowsConsumer time.Duration `json:"rows_consumer_ns"`
 	// Amortisation is set where connections were created and used again.
 	Amortisation *Amortisation `json:"amortisation,omitempty"`
 
@@ -116,7 +137,8 @@ func (p *Profiler) Report() Report {
 	if p == nil {
 		return r
 	}
-	p.Flush()
+	r.Pools = p.pools.report() // first, since a pool's counters may tell why connections were closed
+	p.flushCloses()
 	for _, t := range p.targets.all() {
 		for _, role := range []Role{RolePool, RoleMonitor, RoleCancel, RoleOther, RoleUnattributed} {
 			if er, ok := t.report(role); ok {
@@ -128,7 +150,7 @@ func (p *Profiler) Report() Report {
 		return cmp.Or(cmp.Compare(a.System, b.System), cmp.Compare(a.Address, b.Address), cmp.Compare(a.Pool, b.Pool),
 			cmp.Compare(a.Namespace, b.Namespace))
 	})
-	r.Pools = p.pools.report()
+	r.addHeldIdle(p)
 	slices.SortFunc(r.Pools, func(a, b PoolReport) int { return cmp.Compare(a.Name, b.Name) })
 	for _, c := range p.failures.all() {
 		r.Failures = append(r.Failures, c.failure())

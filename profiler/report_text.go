@@ -59,9 +59,19 @@ func (e *EndpointReport) writeTo(w io.Writer) {
 	if first, reused := e.Queries(); first+reused > 0 {
 		fmt.Fprintf(w, "  queries      %d, %.1f %% on a reused connection", first+reused, 100*float64(reused)/float64(first+reused))
 		if e.Stale > 0 {
-			fmt.Fprintf(w, "; %d met a dead one and were repeated", e.Stale)
+			fmt.Fprintf(w, "; %d connections were found dead", e.Stale)
 		}
 		fmt.Fprintln(w)
+	}
+	if e.HeldIdle > 0 {
+		fmt.Fprintf(w, "  held idle    %d, the longest for %s\n", e.HeldIdle, Millis(e.HeldIdleLongest))
+	}
+	if all := e.RowsDriver + e.RowsConsumer; all > 0 {
+		fmt.Fprintf(w, "  rows         %s, %.0f %% of it in the driver (network, decoding), the rest in the program\n",
+			Millis(all), 100*float64(e.RowsDriver)/float64(all))
+	}
+	if e.PreparedOnce+e.PreparedBefore > 0 {
+		fmt.Fprintf(w, "  prepared     %d for one call each, %d on statements prepared before\n", e.PreparedOnce, e.PreparedBefore)
 	}
 	e.writeCreate(w)
 	e.writeLatencies(w)

@@ -32,12 +32,13 @@ func (t *target) get(r Role, id uint64) *series {
 	if s := p.Load(); s != nil {
 		return s
 	}
-	p.CompareAndSwap(nil, new(series))
+	p.CompareAndSwap(nil, &series{of: t.endpoint})
 	return p.Load()
 }
 
 // series counts what the connections of one endpoint, role and stripe did. Everything in it is atomic.
 type series struct {
+	of        Endpoint
 	durations [NumMeasures][numOutcomes]atomic.Pointer[histogram]
 
 	created   atomic.Int64 // creates that ended well
@@ -56,7 +57,15 @@ type series struct {
 	authWait  atomic.Int64
 	versions  [5]atomic.Int64 // TLS 1.0 … 1.3, other
 	excluded  atomic.Int64    // operations whose duration is not a latency
-	stale     atomic.Int64    // operations that met a dead connection and were repeated elsewhere
+	stale     atomic.Int64    // dead connections that were met
+
+	prepared                 [3]atomic.Int64 // operations, by Prepared
+	statements, once         atomic.Int64    // statements that callers prepared and closed; those of them that ran once
+	prepareTime              atomic.Int64    // nanoseconds that preparing for one call took
+	rowsDriver, rowsConsumer atomic.Int64    // nanoseconds
+	answeredIdle             atomic.Int64    // the longest idle time after which a connection still answered
+	silentIdle               atomic.Int64    // the shortest after which one did not, 0 for none
+	silent                   atomic.Int64    // how many did not
 }
 
 func (s *series) record(m Measure, o Outcome, d time.Duration) {
@@ -67,6 +76,30 @@ func (s *series) record(m Measure, o Outcome, d time.Duration) {
 		h = p.Load()
 	}
 	h.record(d)
+}
+
+// slowFailure is how long a failed operation must have taken to count as one that got no answer, where its error is not a deadline's:
+// drivers report their own read time-outs as a broken connection.
+const slowFailure = time.Second
+
+// afterIdle notes how the first operation after an idle time went. What got no answer is not known to have met a dead path: a slow server
+// looks the same. The idle times on both sides together may tell (finding half_open).
+func (s *series) afterIdle(idle time.Duration, o Outcome, took time.Duration) {
+	switch {
+	case o == OK:
+		for m := s.answeredIdle.Load(); int64(idle) > m; m = s.answeredIdle.Load() {
+			if s.answeredIdle.CompareAndSwap(m, int64(idle)) {
+				break
+			}
+		}
+	case o == Timeout || o == Canceled || took >= slowFailure:
+		s.silent.Add(1)
+		for m := s.silentIdle.Load(); m == 0 || int64(idle) < m; m = s.silentIdle.Load() {
+			if s.silentIdle.CompareAndSwap(m, int64(idle)) {
+				break
+			}
+		}
+	}
 }
 
 func (s *series) recordCreate(c *Create) {

@@ -2,38 +2,50 @@ package profiler
 
 import (
 	"context"
-	"sync/atomic"
 	"time"
 )
 
-// use is the state of a connection between its checkouts. The pool has one user at a time, whose lock orders all access; only ops is
+// use is the state of a connection between its checkouts. The pool has one user at a time, whose lock orders all access; only holding is
 // also read by reports.
 type use struct {
-	ops      atomic.Uint64
-	since    Instant // begin of the use
+	holding  holding
+	n        uint64  // operations so far
+	since    Instant // begin of the use; zero while it is not known
 	returned Instant // end of the last use, zero while in use
 	lastEnd  Instant // end of the last operation
 
 	idle         time.Duration // before this use; its first operation takes it
 	asked        Instant       // when this use's caller asked
 	wait, queued time.Duration
-	opsNow       uint32 // operations in this use
-	waitKnown    bool   // until this use's first operation took it
+	staleIdle    time.Duration // of the dead connections that this use's caller met before
+	opsNow       uint32        // operations in this use
+	dead         uint8         // how many dead ones these were
+	waitKnown    bool          // until this use's first operation took it
+	waitFor      WaitFor
+	unseen       bool // the pool's returns can't be seen: a use ends with its last operation
 }
 
-// waited notes the wait of the caller who got the connection at the instant at; making is the part of it in which the connection was
-// being made.
-func (u *use) waited(asked, at Instant, making time.Duration) {
+// waited notes the wait of the caller who got the connection at the instant at, and what the caller's mark m knows.
+func (c *Conn) waited(m *mark, asked, at Instant) {
+	u := &c.use
+	making := c.overlap(asked, at)
 	u.asked, u.waitKnown = asked, true
 	u.wait = max(0, at.Sub(asked))
 	u.queued = max(0, u.wait-making)
-}
-
-// ran notes operation number n, which took what was known of the way to it.
-func (u *use) ran(n uint64) {
-	u.ops.Store(n)
-	u.opsNow++
-	u.idle, u.waitKnown = 0, false
+	switch {
+	case making == 0:
+		u.waitFor = WaitFree
+	case c.create.Caller: // read-only since the hand-over
+		u.waitFor = WaitCreate
+	default:
+		u.waitFor = WaitBackground
+	}
+	u.dead, u.staleIdle = 0, 0
+	if m != nil {
+		if n := m.dead.Load(); n > 0 {
+			u.dead, u.staleIdle = uint8(min(n, 254)), time.Duration(m.staleIdle.Load())
+		}
+	}
 }
 
 // forget drops what is known of this use: recording is off, and what begins in such a gap must not end after it.
@@ -41,8 +53,19 @@ func (u *use) forget() {
 	u.since, u.returned, u.idle, u.waitKnown = 0, 0, 0, false
 }
 
+// begun says that this use began at the instant at, and ends the idle time before it.
+func (c *Conn) begun(at Instant) {
+	u := &c.use
+	if u.returned.Known() {
+		u.idle = max(0, at.Sub(u.returned))
+		c.s.record(MeasureIdle, OK, u.idle)
+	}
+	u.since, u.returned = at, 0
+}
+
 // CheckedOut says that the pool gave the connection to a caller at the instant at; asked is when the caller asked, zero if not known
-// (then ctx may carry Asked's mark).
+// (then ctx may carry Asked's mark). A zero at leaves it to the mark whether the clock is read: without one the use begins with its
+// first operation, which in a pool that has no other use for a connection is the same instant.
 func (c *Conn) CheckedOut(ctx context.Context, asked, at Instant) {
 	if c == nil {
 		return
@@ -52,16 +75,24 @@ func (c *Conn) CheckedOut(ctx context.Context, asked, at Instant) {
 		u.forget()
 		return
 	}
-	if u.returned.Known() {
-		u.idle = max(0, at.Sub(u.returned))
-		c.s.record(MeasureIdle, OK, u.idle)
+	if u.unseen && u.since.Known() && u.lastEnd.Known() {
+		c.checkedIn(u.lastEnd)
 	}
-	u.since, u.returned, u.opsNow = at, 0, 0
+	u.opsNow = 0
+	m := markOf(ctx)
 	if !asked.Known() {
-		asked = markOf(ctx).take()
+		asked = m.take()
 	}
+	if !at.Known() {
+		if !asked.Known() {
+			return // since stays zero: the first operation sets it
+		}
+		at = Now()
+	}
+	c.begun(at)
+	u.holding.set(held, u.n, at)
 	if asked.Known() {
-		u.waited(asked, at, c.overlap(asked, at))
+		c.waited(m, asked, at)
 	}
 }
 
@@ -76,15 +107,54 @@ func (c *Conn) CheckedIn(at Instant) {
 		u.forget()
 		return
 	}
+	if u.returned.Known() { // a use that nothing began
+		u.waitKnown = false
+		return
+	}
 	if !at.Known() {
 		if at = u.lastEnd; u.opsNow != 1 || !at.Known() || at < u.since {
 			at = Now()
 		}
 	}
+	c.checkedIn(at)
+}
+
+func (c *Conn) checkedIn(at Instant) {
+	u := &c.use
 	if u.since.Known() {
 		c.s.record(MeasureUse, OK, max(0, at.Sub(u.since)))
 	}
 	u.since, u.returned, u.waitKnown = 0, at, false
+	u.holding.set(idle, u.n, at)
+}
+
+// ReturnsUnseen says that the pool will not tell when it gets the connection back: a use then ends with its last operation, and the
+// connection is never reported as held idle.
+func (c *Conn) ReturnsUnseen() {
+	if c != nil {
+		c.use.unseen = true
+	}
+}
+
+// Stale says that the pool, about to give the connection to a caller at the instant at, found it dead, and will look for another. ctx is
+// the caller's: its next operation knows what it met, if it carries Asked's mark.
+func (c *Conn) Stale(ctx context.Context, at Instant) {
+	if c == nil || c.p.off.Load() {
+		return
+	}
+	var idle time.Duration
+	if c.use.returned.Known() {
+		idle = max(0, at.Sub(c.use.returned))
+	}
+	c.stale(markOf(ctx), idle)
+}
+
+func (c *Conn) stale(m *mark, idle time.Duration) {
+	c.s.stale.Add(1)
+	if idle > 0 {
+		c.s.record(MeasureStaleIdle, OK, idle)
+	}
+	m.met(idle)
 }
 
 // Ops counts the operations that ran on the connection so far.
@@ -92,5 +162,13 @@ func (c *Conn) Ops() uint64 {
 	if c == nil {
 		return 0
 	}
-	return c.use.ops.Load()
+	return c.use.holding.ops()
+}
+
+// ReturnedAt is when the connection last came back to the pool; zero while it is in use, and where the pool doesn't tell.
+func (c *Conn) ReturnedAt() Instant {
+	if c == nil {
+		return 0
+	}
+	return c.use.returned
 }

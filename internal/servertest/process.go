@@ -16,8 +16,6 @@ const (
 	PollInterval = 2 * time.Millisecond
 )
 
-var errNotUnix = errors.New("servertest: servers are run on Unix only")
-
 // A Command is a program and how it is run.
 type Command struct {
 	Path  string

@@ -2,7 +2,12 @@
 
 package servertest
 
-import "time"
+import (
+	"errors"
+	"time"
+)
+
+var errNotUnix = errors.New("servertest: servers are run on Unix only")
 
 // Process has no form here.
 type Process struct{}

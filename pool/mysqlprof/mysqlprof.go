@@ -58,7 +58,7 @@ func Connector(p *profiler.Profiler, cfg *mysql.Config) (driver.Connector, error
 	if err != nil {
 		return nil, err
 	}
-	return &pool.Connector{Connector: c, Profiler: p, Endpoint: d.Endpoint}, nil
+	return &pool.Connector{Connector: c, Profiler: p, Endpoint: d.Endpoint, TurnPerCall: true}, nil
 }
 
 func newConnector(cfg *mysql.Config) (driver.Connector, error) {

@@ -106,10 +106,16 @@ func (h *hooks) dialContext(ctx context.Context, network, address string) (net.C
 
 // validateConnect runs right after the server's ReadyForQuery (pgconn.go, connectOne).
 func (h *hooks) validateConnect(ctx context.Context, conn *pgconn.PgConn) error {
+	now := profiler.Now()
 	handshake.Accepted(conn.Conn())
-	profiler.FromContext(ctx).Update(func(cr *profiler.Create) {
+	c, inside := profiler.FromContext(ctx), false
+	c.Update(func(cr *profiler.Create) {
 		cr.Wire.ServerVersion = conn.ParameterStatus("server_version")
+		inside = cr.TLS.Inside
 	})
+	if inside { // a *tls.Conn of the program's own dialer, under which nobody watches
+		c.Cut(profiler.Auth, now)
+	}
 	if h.validate == nil {
 		return nil
 	}

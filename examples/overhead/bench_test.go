@@ -1,0 +1,24 @@
+package main
+
+import "testing"
+
+func BenchmarkCalls(b *testing.B) {
+	ctx := deep()
+	for _, c := range calls {
+		for _, s := range subjects {
+			b.Run(c.name+"/"+s.name, func(b *testing.B) {
+				db := s.open()
+				defer db.Close()
+				if err := c.prepare(ctx, db); err != nil {
+					b.Fatal(err)
+				}
+				b.ReportAllocs()
+				for b.Loop() {
+					if err := c.run(ctx, db); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+		}
+	}
+}

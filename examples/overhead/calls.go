@@ -1,0 +1,51 @@
+package main
+
+import "context"
+
+// A call is what is measured: one use of a database.
+type call struct {
+	name string
+	run  func(ctx context.Context, db database) error
+	// fresh says that each call makes its connection and closes it.
+	fresh bool
+}
+
+var calls = []call{
+	{"QueryContext + Rows.Close", query, false},
+	{"ExecContext", exec, false},
+	{"Connect + ExecContext + close", exec, true},
+}
+
+func query(ctx context.Context, db database) error {
+	rows, err := db.QueryContext(ctx, "SELECT 1")
+	if err != nil {
+		return err
+	}
+	return rows.Close()
+}
+
+func exec(ctx context.Context, db database) error {
+	_, err := db.ExecContext(ctx, "DO 1")
+	return err
+}
+
+// prepare gives the pool the limits that the call needs and uses it once.
+func (c call) prepare(ctx context.Context, db database) error {
+	if c.fresh {
+		db.SetMaxIdleConns(-1)
+	} else {
+		db.SetMaxIdleConns(64)
+	}
+	return c.run(ctx, db)
+}
+
+type depth int
+
+// deep is a context twelve values deep, as those of requests are.
+func deep() context.Context {
+	ctx := context.Background()
+	for i := range depth(12) {
+		ctx = context.WithValue(ctx, i, i)
+	}
+	return ctx
+}

@@ -1,0 +1,27 @@
+module github.com/connprof/connprof/examples/overhead
+
+go 1.26.0
+
+replace github.com/connprof/connprof => ../../
+
+require (
+	github.com/XSAM/otelsql v0.44.0
+	github.com/connprof/connprof v0.0.0-00010101000000-000000000000
+	github.com/uptrace/opentelemetry-go-extra/otelsql v0.3.2
+	go.nhat.io/otelsql v0.16.0
+	go.opentelemetry.io/otel v1.47.0
+	go.opentelemetry.io/otel/metric v1.47.0
+	go.opentelemetry.io/otel/sdk v1.47.0
+	go.opentelemetry.io/otel/sdk/metric v1.47.0
+	go.opentelemetry.io/otel/trace v1.47.0
+)
+
+require (
+	github.com/cespare/xxhash/v2 v2.3.0 // indirect
+	github.com/go-logr/logr v1.4.4 // indirect
+	github.com/go-logr/stdr v1.2.2 // indirect
+	github.com/google/uuid v1.6.0 // indirect
+	go.opentelemetry.io/auto/sdk v1.2.1 // indirect
+	go.opentelemetry.io/otel/log v1.47.0 // indirect
+	golang.org/x/sys v0.50.0 // indirect
+)

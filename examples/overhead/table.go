@@ -1,0 +1,133 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"runtime"
+	"slices"
+	"syscall"
+	"text/tabwriter"
+	"time"
+)
+
+// A sample is one batch of calls, an average over it.
+type sample struct {
+	cpu, wall     float64 // nanoseconds
+	bytes, allocs float64
+}
+
+// cpuTime is what the process has used, of user and system time.
+func cpuTime() time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		panic(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// batch runs f n times.
+func batch(n int, f func() error) (sample, error) {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	cpu, wall := cpuTime(), time.Now()
+	for range n {
+		if err := f(); err != nil {
+			return sample{}, err
+		}
+	}
+	w, c := time.Since(wall), cpuTime()-cpu
+	runtime.ReadMemStats(&after)
+	per := func(x uint64) float64 { return float64(x) / float64(n) }
+	return sample{float64(c) / float64(n), float64(w) / float64(n), per(after.TotalAlloc - before.TotalAlloc), per(after.Mallocs - before.Mallocs)}, nil
+}
+
+// clockRead is the price of one reading of the monotonic clock.
+func clockRead() float64 {
+	base := time.Now()
+	var least float64
+	for range 20 {
+		start := time.Now()
+		for range 20_000 {
+			_ = time.Since(base)
+		}
+		d := float64(time.Since(start)) / 20_000
+		if least == 0 || d < least {
+			least = d
+		}
+	}
+	return least
+}
+
+// overhead prints the table: rounds batches of n calls of each subject, interleaved, so that what disturbs the machine disturbs all.
+func overhead(w io.Writer, rounds, n int) error {
+	ctx := deep()
+	fmt.Fprintf(w, "%d rounds of %d calls each, interleaved; %d CPUs. ns a call: median CPU (minimum wall), and over bare database/sql.\n",
+		rounds, n, runtime.NumCPU())
+	for _, c := range calls {
+		samples := make([][]sample, len(subjects))
+		var clocks []float64
+		dbs := make([]database, len(subjects))
+		for i, s := range subjects {
+			dbs[i] = s.open()
+			defer dbs[i].Close()
+			if err := c.prepare(ctx, dbs[i]); err != nil {
+				return err
+			}
+		}
+		for round := range rounds + 1 {
+			clock := clockRead()
+			for j := range subjects {
+				i := (j + round) % len(subjects)
+				s, err := batch(n, func() error { return c.run(ctx, dbs[i]) })
+				if err != nil {
+					return fmt.Errorf("%s: %w", subjects[i].name, err)
+				}
+				if round > 0 { // the first one warms up
+					samples[i] = append(samples[i], s)
+				}
+			}
+			clocks = append(clocks, clock)
+		}
+		printCall(w, c.name, median(clocks), samples)
+	}
+	return nil
+}
+
+func printCall(w io.Writer, name string, clock float64, samples [][]sample) {
+	fmt.Fprintf(w, "\n%s (a clock read: %.1f ns)\n", name, clock)
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "\tCPU\t(wall)\tover bare\tin clock reads\tB/op\tallocs/op\tallocs over bare\t")
+	bare := summary(samples[0])
+	for i, s := range samples {
+		m := summary(s)
+		var over []float64 // against the bare batch of the same round
+		for r := range s {
+			over = append(over, s[r].cpu-samples[0][r].cpu)
+		}
+		d := median(over)
+		fmt.Fprintf(t, "%s\t%.0f\t(%.0f)\t%+.0f\t%+.1f\t%.0f\t%.0f\t%+.0f\t\n",
+			subjects[i].name, m.cpu, m.wall, d, d/clock, m.bytes, m.allocs, m.allocs-bare.allocs)
+	}
+	t.Flush()
+}
+
+// summary is the median of CPU and allocations and the minimum of wall time.
+func summary(s []sample) sample {
+	pick := func(f func(sample) float64) []float64 {
+		var v []float64
+		for _, x := range s {
+			v = append(v, f(x))
+		}
+		return v
+	}
+	return sample{
+		cpu: median(pick(func(s sample) float64 { return s.cpu })), wall: slices.Min(pick(func(s sample) float64 { return s.wall })),
+		bytes: median(pick(func(s sample) float64 { return s.bytes })), allocs: median(pick(func(s sample) float64 { return s.allocs })),
+	}
+}
+
+func median(v []float64) float64 {
+	v = slices.Clone(v)
+	slices.Sort(v)
+	return v[len(v)/2]
+}

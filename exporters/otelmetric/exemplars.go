@@ -1,0 +1,123 @@
+package otelmetric
+
+import (
+	"context"
+	"maps"
+	"math/bits"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/connprof/connprof/profiler"
+)
+
+// Exemplars is a profiler.Sink that keeps examples for connprof.query.duration: the trace and span that a query ran under, if sampled. Of
+// each endpoint, kind of query and outcome it keeps the latest of each doubling of the duration, 16 in all from 4 µs up. Put it among
+// Profiler.Sinks and into Producer.Exemplars. The zero value is ready.
+//
+// A Sink makes the Profiler report each query, which costs what production mode costs with any other Sink. Without one, metrics cost a query
+// nothing. A query under a context that is not sampled costs here one look into it; no query allocates once its endpoint is known.
+type Exemplars struct {
+	mu       sync.Mutex                                       // held while byTarget is replaced
+	byTarget atomic.Pointer[map[profiler.Endpoint]*reservoir] // never written to once it is here
+}
+
+var _ profiler.Sink = (*Exemplars)(nil)
+
+const (
+	// maxReservoirs bounds the endpoints with examples; queries of others have none.
+	maxReservoirs = 300
+	numSlots      = 16
+	firstSlot     = 13 // bits of the first slot's upper bound: 2^13 ns
+)
+
+// A reservoir holds the examples of one endpoint, by first or reused and outcome.
+type reservoir [2][len(outcomes)][numSlots]slot
+
+type slot struct {
+	mu sync.Mutex
+	at time.Time
+	d  time.Duration
+	t  trace.TraceID
+	s  trace.SpanID
+}
+
+// Record keeps a query at its first response.
+func (x *Exemplars) Record(ctx context.Context, e profiler.Event) {
+	if e.Kind != profiler.KindFirstResponse {
+		return
+	}
+	sc := trace.SpanContextFromContext(ctx)
+	if !sc.IsSampled() || int(e.Op.Outcome) >= len(outcomes) {
+		return
+	}
+	r := x.reservoir(e.Conn.Endpoint())
+	if r == nil {
+		return
+	}
+	d := max(0, e.Op.FirstResponse.Sub(e.Op.Start))
+	s := &r[kindOf(e.Op.N > 1)][e.Op.Outcome][min(max(bits.Len64(uint64(d))-firstSlot, 0), numSlots-1)]
+	if !s.mu.TryLock() { // another query of about this duration is being kept: as good an example
+		return
+	}
+	s.at, s.d, s.t, s.s = e.Op.FirstResponse, d, sc.TraceID(), sc.SpanID()
+	s.mu.Unlock()
+}
+
+func kindOf(reused bool) int {
+	if reused {
+		return 1
+	}
+	return 0
+}
+
+// reservoir finds an endpoint's, or makes it; nil if there are too many.
+func (x *Exemplars) reservoir(e profiler.Endpoint) *reservoir {
+	if m := x.byTarget.Load(); m != nil {
+		if r := (*m)[e]; r != nil {
+			return r
+		}
+		if len(*m) >= maxReservoirs {
+			return nil
+		}
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	more := make(map[profiler.Endpoint]*reservoir)
+	if m := x.byTarget.Load(); m != nil {
+		if r := (*m)[e]; r != nil || len(*m) >= maxReservoirs {
+			return r
+		}
+		maps.Copy(more, *m)
+	}
+	r := new(reservoir)
+	more[e] = r
+	x.byTarget.Store(&more)
+	return r
+}
+
+// of returns the examples from after one collection up to another.
+func (x *Exemplars) of(e profiler.Endpoint, reused bool, o profiler.Outcome, after, upTo time.Time) (es []metricdata.Exemplar[float64]) {
+	if x == nil {
+		return nil
+	}
+	m := x.byTarget.Load()
+	if m == nil || (*m)[e] == nil {
+		return nil
+	}
+	slots := &(*m)[e][kindOf(reused)][o]
+	for i := range slots {
+		s := &slots[i]
+		s.mu.Lock()
+		if at := s.at; at.After(after) && !at.After(upTo) {
+			es = append(es, metricdata.Exemplar[float64]{
+				Time: at, Value: s.d.Seconds(), TraceID: append([]byte(nil), s.t[:]...), SpanID: append([]byte(nil), s.s[:]...),
+			})
+		}
+		s.mu.Unlock()
+	}
+	return es
+}

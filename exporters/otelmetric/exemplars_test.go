@@ -1,0 +1,122 @@
+package otelmetric_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/connprof/connprof/exporters/otelmetric"
+	"github.com/connprof/connprof/profiler"
+)
+
+// under returns a context with a span.
+func under(id byte, flags trace.TraceFlags) context.Context {
+	return trace.ContextWithSpanContext(context.Background(), trace.NewSpanContext(trace.SpanContextConfig{
+		TraceID: trace.TraceID{id}, SpanID: trace.SpanID{id}, TraceFlags: flags,
+	}))
+}
+
+// traces are the exemplars of connprof.query.duration, as the traces' numbers with the durations.
+func traces(m metricdata.Metrics) map[byte]time.Duration {
+	all := map[byte]time.Duration{}
+	var es []metricdata.Exemplar[float64]
+	switch d := m.Data.(type) {
+	case metricdata.Histogram[float64]:
+		for _, p := range d.DataPoints {
+			es = append(es, p.Exemplars...)
+		}
+	case metricdata.ExponentialHistogram[float64]:
+		for _, p := range d.DataPoints {
+			es = append(es, p.Exemplars...)
+		}
+	}
+	for _, e := range es {
+		if len(e.TraceID) == 16 && len(e.SpanID) == 8 && e.TraceID[0] == e.SpanID[0] {
+			all[e.TraceID[0]] = time.Duration(e.Value*1e9 + 0.5)
+		}
+	}
+	return all
+}
+
+func TestExemplarsAreTheLatestOfSampledTraces(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var x otelmetric.Exemplars
+		p := profiler.Profiler{Sinks: []profiler.Sink{&x}}
+		m, other := otelmetric.New(&p), otelmetric.New(&p)
+		m.Exemplars, other.Exemplars, other.MaxSize = &x, &x, 160
+		c := begin(&p, shop, profiler.RolePool)
+		c.Ready(noCaller)
+		query(context.Background(), c, 5*ms, nil)
+		query(under(1, 0), c, 5*ms, nil)
+		query(under(2, trace.FlagsSampled), c, 5*ms, nil)
+		query(under(3, trace.FlagsSampled), c, 6*ms, nil) // within the same doubling
+		query(under(4, trace.FlagsSampled), c, 50*ms, nil)
+		query(under(5, trace.FlagsSampled), c, 5*ms, errors.New("secret"))
+		want := fmt.Sprint(map[byte]time.Duration{3: 6 * ms, 4: 50 * ms, 5: 5 * ms})
+		if got := fmt.Sprint(traces(produce(t, m)["connprof.query.duration"])); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+		query(under(6, trace.FlagsSampled), c, 7*ms, nil)
+		if got, want := fmt.Sprint(traces(produce(t, m)["connprof.query.duration"])), "map[6:7ms]"; got != want {
+			t.Errorf("the second collection has %s, want %s", got, want)
+		}
+		if got := traces(produce(t, other)["connprof.query.duration"]); got[6] != 7*ms || got[4] != 50*ms {
+			t.Errorf("the other reader has %v", got)
+		}
+	})
+}
+
+func TestExemplarsAreBounded(t *testing.T) {
+	var x otelmetric.Exemplars
+	p := profiler.Profiler{Sinks: []profiler.Sink{&x}, MaxEndpoints: 1000}
+	m := otelmetric.New(&p)
+	m.Exemplars = &x
+	for i := range 400 {
+		c := p.NewConn(profiler.Endpoint{Address: fmt.Sprint(i)}, profiler.RolePool)
+		c.Ready(noCaller)
+		for range 50 {
+			query(under(1, trace.FlagsSampled), c, 0, nil)
+		}
+	}
+	n := 0
+	for _, p := range produce(t, m)["connprof.query.duration"].Data.(metricdata.Histogram[float64]).DataPoints {
+		if n += len(p.Exemplars); len(p.Exemplars) > 16 {
+			t.Errorf("%d exemplars on one point", len(p.Exemplars))
+		}
+	}
+	if n < 600 || n > 300*2*16 {
+		t.Errorf("%d exemplars", n)
+	}
+}
+
+func exemplarEvent() (*otelmetric.Exemplars, profiler.Event) {
+	var keep capture
+	p := profiler.Profiler{Sinks: []profiler.Sink{&keep}}
+	asked(&p, 5*ms)
+	return new(otelmetric.Exemplars), keep.last
+}
+
+// capture is a Sink that keeps the last first response.
+type capture struct{ last profiler.Event }
+
+func (k *capture) Record(_ context.Context, e profiler.Event) {
+	if e.Kind == profiler.KindFirstResponse {
+		k.last = e
+	}
+}
+
+func TestBoundsKeepingAnExampleAllocatesNothing(t *testing.T) {
+	x, e := exemplarEvent()
+	for name, ctx := range map[string]context.Context{"not sampled": under(1, 0), "sampled": under(2, trace.FlagsSampled)} {
+		x.Record(ctx, e)
+		if n := testing.AllocsPerRun(1000, func() { x.Record(ctx, e) }); n != 0 {
+			t.Errorf("%s: %g allocations", name, n)
+		}
+	}
+}

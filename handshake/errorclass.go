@@ -1,0 +1,128 @@
+package handshake
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io"
+	"net"
+	"syscall"
+
+	"github.com/connprof/connprof/profiler"
+)
+
+// ErrorClass says in one of few words why a create failed, where the text of an error has too many: for a metric's attribute, or to count
+// failures by. Together with Create.Failed it tells a refused connect from a refused login.
+type ErrorClass string
+
+const (
+	// ClassNone is the class of a create that did not fail.
+	ClassNone ErrorClass = ""
+	// ClassCanceled: the caller gave up.
+	ClassCanceled ErrorClass = "canceled"
+	// ClassTimeout: a deadline passed, the caller's or the connection's or the resolver's.
+	ClassTimeout ErrorClass = "timeout"
+	// ClassNotFound: the name does not exist.
+	ClassNotFound ErrorClass = "not_found"
+	// ClassRefused: nothing listens.
+	ClassRefused ErrorClass = "refused"
+	// ClassUnreachable: no route to the host or its network.
+	ClassUnreachable ErrorClass = "unreachable"
+	// ClassClosed: the other side ended the connection in order.
+	ClassClosed ErrorClass = "closed"
+	// ClassReset: the connection broke.
+	ClassReset ErrorClass = "reset"
+	// ClassUnknownAuthority, ClassWrongName, ClassExpired and ClassBadCertificate: the client refused the server's certificate.
+	ClassUnknownAuthority ErrorClass = "unknown_authority"
+	ClassWrongName        ErrorClass = "wrong_name"
+	ClassExpired          ErrorClass = "expired"
+	ClassBadCertificate   ErrorClass = "bad_certificate"
+	// ClassClientCertificate: the server refused the client's certificate, or the lack of one.
+	ClassClientCertificate ErrorClass = "client_certificate"
+	// ClassAlert: the server refused the handshake for another reason, such as no common version.
+	ClassAlert ErrorClass = "alert"
+	// ClassProtocol: what came was not what the protocol says: no TLS, no greeting, an error or another protocol in its place, TLS not offered.
+	ClassProtocol ErrorClass = "protocol"
+	// ClassRejected: the server answered the login, or a statement after it, with an error of its own.
+	ClassRejected ErrorClass = "rejected"
+	// ClassOther is none of these.
+	ClassOther ErrorClass = "other"
+)
+
+// ClassOf is why cr failed; ClassNone for a nil one. The wire's own error counts where the driver's says less. It reads no text of an error.
+func ClassOf(cr *profiler.Create) ErrorClass {
+	if cr == nil || cr.Err == nil {
+		return ClassNone
+	}
+	err := errors.Join(cr.Err, cr.Cause)
+	if c := certificateClass(err); c != ClassNone {
+		return c
+	}
+	if t := cr.TLS; cr.Failed == profiler.TLS && !t.AlertSent && (t.Alert != 0 || t.AlertEncrypted) {
+		if t.ClientCert {
+			return ClassClientCertificate
+		}
+		return ClassAlert
+	}
+	var dns *net.DNSError
+	var record tls.RecordHeaderError
+	is := func(targets ...error) bool {
+		for _, t := range targets {
+			if errors.Is(err, t) {
+				return true
+			}
+		}
+		return false
+	}
+	switch {
+	case cr.Outcome == profiler.Canceled:
+		return ClassCanceled
+	case cr.Outcome == profiler.Timeout, timeout(err):
+		return ClassTimeout
+	case errors.As(err, &dns) && dns.IsNotFound:
+		return ClassNotFound
+	case is(syscall.ECONNREFUSED):
+		return ClassRefused
+	case is(syscall.EHOSTUNREACH, syscall.ENETUNREACH):
+		return ClassUnreachable
+	case errors.As(err, &record):
+		return ClassProtocol
+	case is(syscall.ECONNRESET, syscall.EPIPE, syscall.ECONNABORTED):
+		return ClassReset
+	case is(io.EOF, io.ErrUnexpectedEOF):
+		return ClassClosed
+	case cr.Cause != nil:
+		return ClassOther
+	}
+	switch cr.Failed { // the connection held: it was what the server said
+	case profiler.Greet, profiler.TLS:
+		return ClassProtocol
+	case profiler.Hello, profiler.Auth, profiler.Setup, profiler.AuthSetup:
+		return ClassRejected
+	}
+	return ClassOther
+}
+
+func timeout(err error) bool {
+	var t interface{ Timeout() bool }
+	return errors.As(err, &t) && t.Timeout()
+}
+
+// certificateClass is why the client refused the server's certificate.
+func certificateClass(err error) ErrorClass {
+	var unknown x509.UnknownAuthorityError
+	var name x509.HostnameError
+	var invalid x509.CertificateInvalidError
+	var bad *tls.CertificateVerificationError
+	switch {
+	case errors.As(err, &unknown):
+		return ClassUnknownAuthority
+	case errors.As(err, &name):
+		return ClassWrongName
+	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
+		return ClassExpired
+	case errors.As(err, &invalid), errors.As(err, &bad):
+		return ClassBadCertificate
+	}
+	return ClassNone
+}

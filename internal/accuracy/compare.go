@@ -1,0 +1,152 @@
+package accuracy
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"time"
+)
+
+// A measured is what connprof, and for the wire the tool's own conn over connprof's, said of one connection.
+type measured struct {
+	client                  int    // the client's port
+	server                  string // the server's port
+	connect, rtt, tls, auth time.Duration
+	wire, api               []time.Duration // of the queries: entry of the first Write → return of the last Read; the Operation
+}
+
+// Bounds limit the median difference of each phase, either way.
+type bounds struct {
+	connect, rtt, tls, auth, wire, api time.Duration
+}
+
+var (
+	onLoopback = bounds{connect: 200 * time.Microsecond, rtt: 20 * time.Microsecond, tls: 40 * time.Microsecond,
+		auth: 40 * time.Microsecond, wire: 40 * time.Microsecond, api: 80 * time.Microsecond}
+	overWAN = bounds{connect: 200 * time.Microsecond, rtt: 20 * time.Microsecond, tls: 120 * time.Microsecond,
+		auth: 120 * time.Microsecond, wire: 120 * time.Microsecond, api: 120 * time.Microsecond}
+)
+
+// A row is one phase of many connections.
+type row struct {
+	phase       string
+	bound       time.Duration
+	packets     []time.Duration // what the capture says
+	differences []time.Duration // measured minus that
+}
+
+func (r *row) add(m, packets time.Duration) {
+	r.packets = append(r.packets, packets)
+	r.differences = append(r.differences, m-packets)
+}
+
+// broken reports whether the median difference is beyond the bound; no difference at all is.
+func (r *row) broken() bool {
+	return len(r.differences) == 0 || quantile(r.differences, 0.5).Abs() > r.bound
+}
+
+// A comparison is of the connections to one server.
+type comparison struct {
+	rows     []row
+	made     int // measured
+	compared int
+	left     map[string]int // why the others could not be compared
+}
+
+// complete reports whether enough of the connections could be compared that the medians are theirs.
+func (c comparison) complete() bool { return c.made > 0 && c.compared*20 >= c.made*19 }
+
+func (c comparison) broken() bool {
+	return !c.complete() || slices.ContainsFunc(c.rows, func(r row) bool { return r.broken() })
+}
+
+// compare joins by port. A port that the capture shows twice is left out.
+func compare(ms []measured, ts []truth, b bounds) comparison {
+	type end struct {
+		client int
+		server string
+	}
+	found, twice := map[end]truth{}, map[end]bool{}
+	for _, t := range ts {
+		k := end{t.client, t.server}
+		_, again := found[k]
+		found[k], twice[k] = t, again
+	}
+	rows := []row{
+		{phase: "connect", bound: b.connect},
+		{phase: "connect by the kernel's RTT", bound: b.rtt},
+		{phase: "HelloWritten → Finished", bound: b.tls},
+		{phase: "auth", bound: b.auth},
+		{phase: "first query, wire", bound: b.wire},
+		{phase: "first query, API", bound: b.api},
+		{phase: "reused query, wire", bound: b.wire},
+		{phase: "reused query, API", bound: b.api},
+	}
+	c := comparison{rows: rows, made: len(ms), left: map[string]int{}}
+	for _, m := range ms {
+		k := end{m.client, m.server}
+		t, ok := found[k]
+		switch {
+		case !ok:
+			c.left["not whole in the capture"]++
+			continue
+		case twice[k]:
+			c.left["a port used twice"]++
+			continue
+		case t.retransmitted:
+			c.left["retransmissions"]++
+			continue
+		case len(m.wire) != len(t.queries) || len(m.api) != len(t.queries):
+			c.left["another number of queries"]++
+			continue
+		}
+		c.compared++
+		rows[0].add(m.connect, t.connect)
+		rows[1].add(m.rtt, t.connect)
+		rows[2].add(m.tls, t.tls)
+		rows[3].add(m.auth, t.auth)
+		for i, q := range t.queries {
+			r := rows[4:6]
+			if i > 0 {
+				r = rows[6:8]
+			}
+			r[0].add(m.wire[i], q)
+			r[1].add(m.api[i], q)
+		}
+	}
+	return c
+}
+
+// quantile is the nearest rank; 0 of nothing. d is sorted.
+func quantile(d []time.Duration, q float64) time.Duration {
+	if len(d) == 0 {
+		return 0
+	}
+	slices.SortFunc(d, cmp.Compare)
+	return d[min(len(d)-1, int(q*float64(len(d))))]
+}
+
+// write prints the table of one comparison, in microseconds.
+func (c comparison) write(w io.Writer, title string) {
+	fmt.Fprintf(w, "\n%s: %d of %d connections compared", title, c.compared, c.made)
+	for _, why := range slices.Sorted(maps.Keys(c.left)) {
+		fmt.Fprintf(w, ", %d left out for %s", c.left[why], why)
+	}
+	if !c.complete() {
+		fmt.Fprint(w, ": TOO FEW")
+	}
+	fmt.Fprintf(w, "\n%-28s %5s %9s │ %8s %8s %8s %8s │ %5s\n", "µs", "n", "packets", "p5", "median", "p95", "max", "bound")
+	for _, r := range c.rows {
+		verdict := "ok"
+		if r.broken() {
+			verdict = "BROKEN"
+		}
+		fmt.Fprintf(w, "%-28s %5d %9.1f │ %8.1f %8.1f %8.1f %8.1f │ %5.0f %s\n", r.phase, len(r.differences), µs(quantile(r.packets, 0.5)),
+			µs(quantile(r.differences, 0.05)), µs(quantile(r.differences, 0.5)), µs(quantile(r.differences, 0.95)),
+			µs(quantile(r.differences, 1)), µs(r.bound), verdict)
+	}
+}
+
+func µs(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }

@@ -1,0 +1,82 @@
+package accuracy
+
+import "time"
+
+// A truth is what the packets show of one connection. Phases begin and end as connprof's do, with the packet in place of the call that
+// wrote or read it.
+type truth struct {
+	client        int    // the client's port
+	server        string // the server's port
+	connect       time.Duration
+	tls           time.Duration // first byte of the ClientHello → the client's Finished, the end in TLS 1.3
+	auth          time.Duration // the client's first data after its Finished → the server's last before the first query
+	queries       []time.Duration
+	retransmitted bool
+}
+
+// truths finds the connections that a capture shows whole, from SYN to a first query that was answered.
+func truths(ps []packet) []truth {
+	var order []int
+	streams := map[int][]packet{}
+	for _, p := range ps {
+		if _, seen := streams[p.stream]; !seen {
+			order = append(order, p.stream)
+		}
+		streams[p.stream] = append(streams[p.stream], p)
+	}
+	var ts []truth
+	for _, s := range order {
+		if t, whole := truthOf(streams[s]); whole {
+			ts = append(ts, t)
+		}
+	}
+	return ts
+}
+
+// truthOf takes the packets of one connection.
+func truthOf(ps []packet) (t truth, whole bool) {
+	t.client, t.server = ps[0].client, ps[0].server
+	// Instants, 0 until seen. A request's answer ends with the server's last data before the client's next.
+	var syn, accepted, hello, finished, login, answered, query time.Duration
+	asked := false
+	end := func() {
+		if query != 0 && answered > query {
+			t.queries = append(t.queries, answered-query)
+		}
+		query = 0
+	}
+	for _, p := range ps {
+		t.retransmitted = t.retransmitted || p.retransmitted
+		switch {
+		case p.syn && !p.ack:
+			syn = p.at
+		case p.syn:
+			accepted = p.at
+		case p.size == 0:
+		case !p.fromClient:
+			answered = p.at
+		case finished == 0:
+			if hello == 0 {
+				hello = p.helloAt
+			}
+			if p.finished {
+				finished = p.at
+			}
+		default:
+			end()
+			if login == 0 {
+				login = p.at
+			}
+			if p.query && !asked {
+				asked = true
+				t.auth = answered - login
+			}
+			if p.query {
+				query = p.at
+			}
+		}
+	}
+	end()
+	t.connect, t.tls = accepted-syn, finished-hello
+	return t, syn != 0 && accepted != 0 && hello != 0 && finished != 0 && t.auth > 0 && len(t.queries) > 0
+}
