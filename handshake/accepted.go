@@ -8,8 +8,10 @@ import (
 
 // Accepted says that the server has just accepted the login on nc, for drivers that tell: Auth ended with the last Read, which brought the
 // answer, and what follows until hand-over is Setup if there are exchanges in it or SetupTurns is not 0. What the driver computed between
-// that Read and this call is not the login's: pgx takes 50 µs for the server's parameters. nc is what a Dialer returned, or something over it that has NetConn, such
-// as a *tls.Conn. For any other it does nothing, and nothing after the create's end.
+// that Read and this call is not the login's: pgx takes 50 µs for the server's parameters.
+//
+// nc is what a Dialer returned, or something over it that has NetConn, such as a *tls.Conn. For any other it does nothing, and nothing
+// after the create's end.
 func Accepted(nc net.Conn) {
 	for nc != nil {
 		if c, ok := nc.(interface{ acceptedNow() }); ok {

@@ -12,14 +12,17 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/go-sql-driver/mysql"
+	"github.com/jackc/pgx/v5"
 
 	"github.com/connprof/connprof/internal/mariadbtest"
+	"github.com/connprof/connprof/internal/postgrestest"
 	"github.com/connprof/connprof/profiler"
 )
 
@@ -190,61 +193,39 @@ func TestRecordedFlowsSayTheSameForEverySplit(t *testing.T) {
 	}
 }
 
-// record makes a connection of each kind to a real server, without connprof, and writes what passed.
+type dialFunc = func(ctx context.Context, network, address string) (net.Conn, error)
+
+// recorded is a connection to record: connect makes it with a real driver, without connprof, and returns what closes it.
+type recorded struct {
+	file, name, system string
+	setup              int
+	connect            func(ctx context.Context, dial dialFunc) (end func(), err error)
+	times              int // the last one is kept
+	fails              bool
+}
+
+// record makes each connection and writes what passed.
 func record(t *testing.T) {
-	s := mariadbtest.Start(t)
-	defer mariadbtest.Stop()
-	cache := func(t mariadbtest.TLS) *tls.Config {
-		cfg := s.ClientTLS(t)
-		cfg.ClientSessionCache = tls.NewLRUClientSessionCache(1)
-		return cfg
-	}
-	resumed13, resumed12 := cache(mariadbtest.Verified), cache(mariadbtest.TLS12)
-	for _, tt := range []struct {
-		file, name string
-		tls        *tls.Config
-		change     func(*mysql.Config)
-		times      int // the last one is kept
-		fails      bool
-	}{
-		{file: "mariadb_plain", name: "MariaDB in the clear"},
-		{file: "mariadb_plain_setup", name: "MariaDB in the clear, with a set-up statement", change: setsVariable},
-		{file: "mariadb_plain_refused", name: "MariaDB in the clear, unknown database", change: unknownDatabase, fails: true},
-		{file: "mariadb_tls13", name: "MariaDB, TLS 1.3", tls: s.ClientTLS(mariadbtest.Verified)},
-		{file: "mariadb_tls13_setup", name: "MariaDB, TLS 1.3, with a set-up statement", tls: s.ClientTLS(mariadbtest.Verified), change: setsVariable},
-		{file: "mariadb_tls13_resumed", name: "MariaDB, TLS 1.3 resumed", tls: resumed13, times: 2},
-		{file: "mariadb_tls13_refused", name: "MariaDB, TLS 1.3, unknown database", tls: s.ClientTLS(mariadbtest.Verified), change: unknownDatabase, fails: true},
-		{file: "mariadb_tls13_unknown_ca", name: "MariaDB, TLS 1.3, unknown authority", tls: &tls.Config{ServerName: "localhost", RootCAs: tlsPool()}, fails: true},
-		{file: "mariadb_tls12", name: "MariaDB, TLS 1.2", tls: s.ClientTLS(mariadbtest.TLS12)},
-		{file: "mariadb_tls12_resumed", name: "MariaDB, TLS 1.2 resumed", tls: resumed12, times: 2},
-	} {
-		r := recording{name: tt.name, system: "mysql", failed: tt.fails}
+	for _, tt := range append(mariadbRecordings(t), postgresRecordings(t)...) {
+		r := recording{name: tt.name, system: tt.system, failed: tt.fails, setup: tt.setup}
 		for range max(1, tt.times) {
-			cfg := s.Config(mariadbtest.Plain)
-			cfg.TLS, cfg.Logger = tt.tls, &mysql.NopLogger{}
-			if tt.change != nil {
-				tt.change(cfg)
-			}
-			r.setup = len(cfg.Params)
 			var rec *tlsRecorder
-			cfg.DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error) {
+			end, err := tt.connect(t.Context(), func(ctx context.Context, network, addr string) (net.Conn, error) {
 				nc, err := new(net.Dialer).DialContext(ctx, network, addr)
+				if rec != nil {
+					return nc, err // of a request to cancel
+				}
 				rec = &tlsRecorder{Conn: nc}
 				return rec, err
-			}
-			c, err := mysql.NewConnector(cfg)
-			if err != nil {
-				t.Fatal(err)
-			}
-			conn, err := c.Connect(t.Context())
+			})
 			rec.mu.Lock()
-			r.flow = append(tlsFlow(nil), rec.flow...)
+			r.flow = slices.Clone(rec.flow)
 			rec.mu.Unlock()
+			if err == nil {
+				end()
+			}
 			if (err != nil) != tt.fails || errors.Is(err, context.DeadlineExceeded) {
 				t.Fatalf("%s: %v", tt.name, err)
-			}
-			if conn != nil {
-				conn.Close()
 			}
 		}
 		first := r.flow[0].entry
@@ -259,5 +240,72 @@ func record(t *testing.T) {
 	}
 }
 
-func setsVariable(c *mysql.Config)    { c.Params = map[string]string{"wait_timeout": "100"} }
-func unknownDatabase(c *mysql.Config) { c.DBName = "nosuchdatabase" }
+func mariadbRecordings(t *testing.T) (rs []recorded) {
+	s := mariadbtest.Start(t)
+	t.Cleanup(func() { mariadbtest.Stop() })
+	resumed := func(t mariadbtest.TLS) *tls.Config {
+		cfg := s.ClientTLS(t)
+		cfg.ClientSessionCache = tls.NewLRUClientSessionCache(1)
+		return cfg
+	}
+	add := func(file, name string, secure *tls.Config, times int, fails bool, change func(*mysql.Config)) {
+		cfg := s.Config(mariadbtest.Plain)
+		cfg.TLS, cfg.Logger = secure, &mysql.NopLogger{}
+		change(cfg)
+		rs = append(rs, recorded{file: "mariadb_" + file, name: "MariaDB, " + name, system: "mysql", setup: len(cfg.Params),
+			times: times, fails: fails, connect: func(ctx context.Context, dial dialFunc) (func(), error) {
+				cfg := cfg.Clone()
+				cfg.DialFunc = dial
+				c, err := mysql.NewConnector(cfg)
+				if err != nil {
+					return nil, err
+				}
+				conn, err := c.Connect(ctx)
+				return func() { conn.Close() }, err
+			}})
+	}
+	asItIs := func(*mysql.Config) {}
+	setsVariable := func(c *mysql.Config) { c.Params = map[string]string{"wait_timeout": "100"} }
+	unknownDatabase := func(c *mysql.Config) { c.DBName = "nosuchdatabase" }
+	tls13, tls12 := s.ClientTLS(mariadbtest.Verified), s.ClientTLS(mariadbtest.TLS12)
+	add("plain", "in the clear", nil, 1, false, asItIs)
+	add("plain_setup", "in the clear, with a set-up statement", nil, 1, false, setsVariable)
+	add("plain_refused", "in the clear, unknown database", nil, 1, true, unknownDatabase)
+	add("tls13", "TLS 1.3", tls13, 1, false, asItIs)
+	add("tls13_setup", "TLS 1.3, with a set-up statement", tls13, 1, false, setsVariable)
+	add("tls13_resumed", "TLS 1.3 resumed", resumed(mariadbtest.Verified), 2, false, asItIs)
+	add("tls13_refused", "TLS 1.3, unknown database", tls13, 1, true, unknownDatabase)
+	add("tls13_unknown_ca", "TLS 1.3, unknown authority", &tls.Config{ServerName: "localhost", RootCAs: tlsPool()}, 1, true, asItIs)
+	add("tls12", "TLS 1.2", tls12, 1, false, asItIs)
+	add("tls12_resumed", "TLS 1.2 resumed", resumed(mariadbtest.TLS12), 2, false, asItIs)
+	return rs
+}
+
+func postgresRecordings(t *testing.T) (rs []recorded) {
+	s := postgrestest.Start(t)
+	t.Cleanup(func() { postgrestest.Stop() })
+	add := func(file, name string, secure *tls.Config, fails bool, change func(*pgx.ConnConfig)) {
+		cfg := s.Config(postgrestest.Plain)
+		cfg.TLSConfig = secure
+		change(cfg)
+		rs = append(rs, recorded{file: "postgresql_" + file, name: "PostgreSQL, " + name, system: "postgresql",
+			fails: fails, connect: func(ctx context.Context, dial dialFunc) (func(), error) {
+				cfg := cfg.Copy()
+				cfg.DialFunc = dial
+				conn, err := pgx.ConnectConfig(ctx, cfg)
+				return func() { conn.Close(ctx) }, err
+			}})
+	}
+	asItIs := func(*pgx.ConnConfig) {}
+	tls13, tls12 := s.ClientTLS(postgrestest.Verified), s.ClientTLS(postgrestest.TLS12)
+	add("plain", "in the clear", nil, false, asItIs)
+	add("plain_refused", "in the clear, wrong password", nil, true, func(c *pgx.ConnConfig) { c.Password = "another" })
+	add("tls13", "TLS 1.3 with a HelloRetryRequest", tls13, false, asItIs) // C17
+	p256 := tls13.Clone()
+	p256.CurvePreferences = []tls.CurveID{tls.CurveP256}
+	add("tls13_p256", "TLS 1.3 without a HelloRetryRequest", p256, false, asItIs)
+	add("tls13_refused", "TLS 1.3, unknown database", tls13, true, func(c *pgx.ConnConfig) { c.Database = "nosuchdatabase" })
+	add("tls13_unknown_ca", "TLS 1.3, unknown authority", &tls.Config{ServerName: "localhost", RootCAs: tlsPool()}, true, asItIs)
+	add("tls12", "TLS 1.2", tls12, false, asItIs)
+	return rs
+}

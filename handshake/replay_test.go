@@ -38,9 +38,13 @@ type made struct {
 
 var errReplay = errors.New("the replay ends with an error")
 
+// replayed counts all replays: a Profiler of each one's own would be most of their time.
+var replayed profiler.Profiler
+
 // make replays the flow through a connection, as a driver uses one, and ends the create with err.
 func (f tlsFlow) make(d *Dialer, err error) (made, *profiler.Create) {
-	c := new(profiler.Profiler).NewConn(d.Endpoint, profiler.RolePool)
+	c := replayed.NewConn(d.Endpoint, profiler.RolePool)
+	defer c.Closed(profiler.CloseUnknown, nil)
 	inner := new(scriptedConn)
 	ret := profiler.Now()
 	w := &watch{c: c, d: d, nc: inner, dialed: ret, lastIO: ret}

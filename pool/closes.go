@@ -22,8 +22,9 @@ type closes struct {
 	waiting atomic.Int32 // len(list)
 	over    atomic.Bool  // the DB is closed
 
-	mu   sync.Mutex // taken in Close, so that nothing of the pool's is called under it
-	list []closing  // mu
+	mu    sync.Mutex // taken in Close, so that nothing of the pool's is called under it
+	list  []closing  // mu
+	spare []closing  // mu: what list was, to be used again
 
 	explaining sync.Mutex // orders those who explain
 	explained  [3]int64   // explaining: the counts that were used up, by reasons
@@ -87,11 +88,17 @@ func (cs *closes) end() {
 func (cs *closes) look() sql.DBStats {
 	cs.mu.Lock()
 	list := cs.list
-	cs.list = nil
+	cs.list, cs.spare = cs.spare, nil
 	cs.waiting.Store(0)
 	cs.mu.Unlock()
 	s := cs.stats()
 	cs.explain(list, s)
+	if cap(list) > 0 && cap(list) <= 64 {
+		clear(list)
+		cs.mu.Lock()
+		cs.spare = list[:0]
+		cs.mu.Unlock()
+	}
 	return s
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"net"
+	"net/http"
 	"testing"
 	"time"
 
@@ -14,11 +15,13 @@ import (
 	event1 "go.mongodb.org/mongo-driver/event"
 	mongo1 "go.mongodb.org/mongo-driver/mongo"
 	options1 "go.mongodb.org/mongo-driver/mongo/options"
+	readpref1 "go.mongodb.org/mongo-driver/mongo/readpref"
 	writeconcern1 "go.mongodb.org/mongo-driver/mongo/writeconcern"
 	bson2 "go.mongodb.org/mongo-driver/v2/bson"
 	event2 "go.mongodb.org/mongo-driver/v2/event"
 	mongo2 "go.mongodb.org/mongo-driver/v2/mongo"
 	options2 "go.mongodb.org/mongo-driver/v2/mongo/options"
+	readpref2 "go.mongodb.org/mongo-driver/v2/mongo/readpref"
 	writeconcern2 "go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
 	"go.uber.org/goleak"
 )
@@ -46,6 +49,11 @@ type user struct {
 	event   func(kind string, id uint64)
 	command func(ctx context.Context, name string, serverConn int64, err bool)
 	tls     *tls.Config
+	noOCSP  bool                      // SetDisableOCSPEndpointCheck
+	http    *http.Client              // for OCSP
+	ready   func(d time.Duration)     // ConnectionReady's Duration
+	started func(ctx context.Context) // CommandMonitor.Started
+	prefer  bool                      // read preference secondary
 }
 
 type dialer interface {
@@ -107,6 +115,23 @@ func connectV1(t testing.TB, p *profiler.Profiler, uri string, u user) client {
 				u.command(ctx, e.CommandName, value(e.ServerConnectionID64), true)
 			},
 		})
+	}
+	o.SetDisableOCSPEndpointCheck(u.noOCSP)
+	if u.http != nil {
+		o.SetHTTPClient(u.http)
+	}
+	if u.prefer {
+		o.SetReadPreference(readpref1.Secondary())
+	}
+	if u.ready != nil {
+		o.SetPoolMonitor(&event1.PoolMonitor{Event: func(e *event1.PoolEvent) {
+			if e.Type == event1.ConnectionReady {
+				u.ready(e.Duration)
+			}
+		}})
+	}
+	if u.started != nil {
+		o.SetMonitor(&event1.CommandMonitor{Started: func(ctx context.Context, _ *event1.CommandStartedEvent) { u.started(ctx) }})
 	}
 	o = mongoprof.Instrument(p, o)
 	if u.around != nil {
@@ -195,6 +220,23 @@ func connectV2(t testing.TB, p *profiler.Profiler, uri string, u user) client {
 				u.command(ctx, e.CommandName, value(e.ServerConnectionID), true)
 			},
 		})
+	}
+	o.SetDisableOCSPEndpointCheck(u.noOCSP)
+	if u.http != nil {
+		o.SetHTTPClient(u.http)
+	}
+	if u.prefer {
+		o.SetReadPreference(readpref2.Secondary())
+	}
+	if u.ready != nil {
+		o.SetPoolMonitor(&event2.PoolMonitor{Event: func(e *event2.PoolEvent) {
+			if e.Type == event2.ConnectionReady {
+				u.ready(e.Duration)
+			}
+		}})
+	}
+	if u.started != nil {
+		o.SetMonitor(&event2.CommandMonitor{Started: func(ctx context.Context, _ *event2.CommandStartedEvent) { u.started(ctx) }})
 	}
 	o = mongov2prof.Instrument(p, o)
 	if u.around != nil {

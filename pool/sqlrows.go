@@ -33,27 +33,35 @@ var (
 	_ driver.RowsColumnTypePrecisionScale   = (*rows)(nil)
 )
 
-// rowsOf takes the driver's answer to a query: its return is the first response.
-func (c *sqlConn) rowsOf(ctx context.Context, op *profiler.Op, r driver.Rows, err error) (driver.Rows, error) {
-	if err != nil {
-		c.end(ctx, op, err)
-		return r, err
-	}
-	at := profiler.Now()
-	op.Responded(ctx, at, nil)
-	c.ops++
+// beginQuery begins an operation that will have rows.
+func (c *sqlConn) beginQuery(ctx context.Context, at profiler.Instant, text string) *rows {
+	c.declined = 0
 	// One checkout's first query uses the slot. Later ones (of a transaction or a pinned connection) may outlive each other: the pointer
 	// carries no generation, so they get their own.
 	w := &c.slot
-	if c.busy || c.ops != 1 {
+	if c.busy || c.ops != 0 {
 		w = new(rows)
-	} else {
-		c.busy = true
-		w.slot = true
 	}
-	w.Rows, w.conn, w.ctx, w.op, w.err = r, c, ctx, *op, nil
+	c.of.BeginIn(&w.op, ctx, profiler.OpQuery, at)
+	w.op.Text = text
+	return w
+}
+
+// rowsOf takes the driver's answer to a query: its return is the first response.
+func (c *sqlConn) rowsOf(ctx context.Context, w *rows, r driver.Rows, err error) (driver.Rows, error) {
+	if err != nil {
+		c.end(ctx, &w.op, err)
+		return r, err
+	}
+	at := profiler.Now()
+	w.op.Responded(ctx, at, nil)
+	c.ops++
+	if w == &c.slot {
+		c.busy, w.slot = true, true
+	}
+	w.Rows, w.conn, w.ctx, w.err = r, c, ctx, nil
 	w.responded, w.read = at, false
-	return w, nil
+	return w.exact(), nil
 }
 
 func (r *rows) Next(dest []driver.Value) error {

@@ -54,22 +54,30 @@ func (s *stmt) Query(args []driver.Value) (driver.Rows, error) {
 	return s.QueryContext(context.Background(), named(args))
 }
 
-// begin begins an operation: with the query that the driver declined, if this statement was prepared for it.
-func (s *stmt) begin(ctx context.Context, k profiler.OpKind) profiler.Op {
-	at, prepared, turns := s.since, profiler.PreparedOnce, 2
-	s.since = 0
-	if !at.Known() {
-		at, prepared, turns = profiler.Now(), profiler.PreparedBefore, 1
-	}
+// start is when the operation began: with the query that the driver declined, if this statement was prepared for it.
+func (s *stmt) start() (at profiler.Instant, how profiler.Prepared) {
 	s.ran++
-	op := s.conn.begin(ctx, k, at, s.query)
-	op.Prepared = prepared
-	s.conn.took(&op, turns)
-	return op
+	if at = s.since; at.Known() {
+		s.since = 0
+		return at, profiler.PreparedOnce
+	}
+	return profiler.Now(), profiler.PreparedBefore
+}
+
+// prepared completes the operation's facts.
+func (s *stmt) prepared(op *profiler.Op, how profiler.Prepared) {
+	op.Prepared = how
+	if how == profiler.PreparedOnce {
+		s.conn.took(op, 2)
+	} else {
+		s.conn.took(op, 1)
+	}
 }
 
 func (s *stmt) ExecContext(ctx context.Context, args []driver.NamedValue) (driver.Result, error) {
-	op := s.begin(ctx, profiler.OpExec)
+	at, how := s.start()
+	op := s.conn.begin(ctx, profiler.OpExec, at, s.query)
+	s.prepared(&op, how)
 	var r driver.Result
 	var err error
 	if e, ok := s.inner.(driver.StmtExecContext); ok {
@@ -84,7 +92,9 @@ func (s *stmt) ExecContext(ctx context.Context, args []driver.NamedValue) (drive
 }
 
 func (s *stmt) QueryContext(ctx context.Context, args []driver.NamedValue) (driver.Rows, error) {
-	op := s.begin(ctx, profiler.OpQuery)
+	at, how := s.start()
+	w := s.conn.beginQuery(ctx, at, s.query)
+	s.prepared(&w.op, how)
 	var r driver.Rows
 	var err error
 	if q, ok := s.inner.(driver.StmtQueryContext); ok {
@@ -94,7 +104,7 @@ func (s *stmt) QueryContext(ctx context.Context, args []driver.NamedValue) (driv
 	} else {
 		r, err = s.inner.Query(vs)
 	}
-	return s.conn.rowsOf(ctx, &op, r, err)
+	return s.conn.rowsOf(ctx, w, r, err)
 }
 
 func (s *stmt) CheckNamedValue(v *driver.NamedValue) error {

@@ -18,6 +18,10 @@ import (
 //   - SessionResetter and Validator: both together decide whether a connection outlives a transaction whose context ended (sql.go,
 //     beginDC). A lone SessionResetter that does nothing is neutral, a Validator beside it is not.
 
+//
+// Execer and Queryer, which database/sql asks for only where ExecerContext and QueryerContext are missing, come along for those who ask
+// inside sql.Conn.Raw.
+
 type execPart struct{ c *sqlConn }
 
 func (p execPart) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
@@ -30,6 +34,21 @@ func (p execPart) ExecContext(ctx context.Context, query string, args []driver.N
 	} else {
 		r, err = execOld(ctx, c.oldExec, query, args)
 	}
+	return c.execDone(ctx, &op, query, r, err)
+}
+
+// Exec is the driver's own, if it has one.
+func (p execPart) Exec(query string, args []driver.Value) (driver.Result, error) {
+	e, ok := p.c.inner.(driver.Execer)
+	if !ok {
+		return p.ExecContext(context.Background(), query, named(args))
+	}
+	op := p.c.begin(context.Background(), profiler.OpExec, profiler.Now(), query)
+	r, err := e.Exec(query, args)
+	return p.c.execDone(context.Background(), &op, query, r, err)
+}
+
+func (c *sqlConn) execDone(ctx context.Context, op *profiler.Op, query string, r driver.Result, err error) (driver.Result, error) {
 	if err == driver.ErrSkip {
 		c.declined = op.Started()
 		op.Skip(false)
@@ -38,7 +57,7 @@ func (p execPart) ExecContext(ctx context.Context, query string, args []driver.N
 	if c.turns && !localInfile(query) {
 		op.Turns = 1
 	}
-	c.end(ctx, &op, err)
+	c.end(ctx, op, err)
 	return r, err
 }
 
@@ -46,7 +65,7 @@ type queryPart struct{ c *sqlConn }
 
 func (p queryPart) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
 	c := p.c
-	op := c.begin(ctx, profiler.OpQuery, profiler.Now(), query)
+	w := c.beginQuery(ctx, profiler.Now(), query)
 	var r driver.Rows
 	var err error
 	if c.queryer != nil {
@@ -54,13 +73,28 @@ func (p queryPart) QueryContext(ctx context.Context, query string, args []driver
 	} else {
 		r, err = queryOld(ctx, c.oldQuery, query, args)
 	}
+	return c.queryDone(ctx, w, r, err)
+}
+
+// Query is the driver's own, if it has one.
+func (p queryPart) Query(query string, args []driver.Value) (driver.Rows, error) {
+	q, ok := p.c.inner.(driver.Queryer)
+	if !ok {
+		return p.QueryContext(context.Background(), query, named(args))
+	}
+	w := p.c.beginQuery(context.Background(), profiler.Now(), query)
+	r, err := q.Query(query, args)
+	return p.c.queryDone(context.Background(), w, r, err)
+}
+
+func (c *sqlConn) queryDone(ctx context.Context, w *rows, r driver.Rows, err error) (driver.Rows, error) {
 	if err == driver.ErrSkip {
-		c.declined = op.Started()
-		op.Skip(false)
+		c.declined = w.op.Started()
+		w.op.Skip(false)
 		return r, err
 	}
-	c.took(&op, 1)
-	return c.rowsOf(ctx, &op, r, err)
+	c.took(&w.op, 1)
+	return c.rowsOf(ctx, w, r, err)
 }
 
 type resetPart struct{ c *sqlConn }
@@ -70,11 +104,12 @@ func (p resetPart) ResetSession(ctx context.Context) error {
 	c := p.c
 	c.ops, c.declined, c.used = 0, 0, true
 	if c.resetter != nil {
-		if err := c.resetter.ResetSession(ctx); errors.Is(err, driver.ErrBadConn) {
-			c.dead(ctx, err)
-			return err
-		} else if err != nil { // database/sql ignores it
-			c.of.CheckedOut(ctx, 0, 0)
+		if err := c.resetter.ResetSession(ctx); err != nil {
+			if errors.Is(err, driver.ErrBadConn) {
+				c.dead(ctx, err)
+			} else { // database/sql goes on
+				c.of.CheckedOut(ctx, 0, 0)
+			}
 			return err
 		}
 	}

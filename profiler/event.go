@@ -49,6 +49,14 @@ type Sink interface {
 	Record(ctx context.Context, e Event)
 }
 
+// A Decliner is a Sink that says beforehand which events of operations it has no use for, so that they need not be made for it: a tracer
+// whose caller is not sampled. Wants is asked for each KindFirstResponse and KindOperation, on the hot path; ctx is as for Record, and n is
+// the operation's index on c, from 1. All other events come without asking.
+type Decliner interface {
+	Sink
+	Wants(ctx context.Context, k Kind, c *Conn, n uint64) bool
+}
+
 // classify maps an error to an outcome.
 func classify(err error) Outcome {
 	if err == nil {

@@ -259,3 +259,23 @@ func BenchmarkRecord(b *testing.B) {
 		})
 	})
 }
+
+// A bucket's word holds about half a million, and a few thousand of those that are minutes long.
+func TestBucketsThatAreFullLoseNothing(t *testing.T) {
+	var h histogram
+	var sum time.Duration
+	for _, v := range []struct {
+		d time.Duration
+		n int
+	}{{time.Millisecond, 1_200_000}, {100 * time.Second, 20_000}, {300 * time.Second, 3}} {
+		for range v.n {
+			h.record(v.d)
+		}
+		sum += v.d * time.Duration(v.n)
+	}
+	var d Distribution
+	h.addTo(&d)
+	if d.Count != 1_220_003 || d.Sum != sum {
+		t.Errorf("%d, %v in all; want 1220003, %v", d.Count, d.Sum, sum)
+	}
+}

@@ -190,7 +190,7 @@ func (c *Conn) finish(ctx context.Context, at Instant, err error, alone bool) {
 	c.mu.Unlock()
 
 	c.s.recordCreate(cr)
-	c.p.emit(ctx, m, Event{Kind: KindCreate, Conn: c})
+	c.p.emit(ctx, m, &Event{Kind: KindCreate, Conn: c})
 	if err != nil {
 		c.p.live.remove(c)
 		c.p.failures.add(c)

@@ -32,14 +32,29 @@ type Op struct {
 
 // Begin starts an operation at the instant at, the entry of the caller's call.
 func (c *Conn) Begin(ctx context.Context, k OpKind, at Instant) (o Op) {
+	c.BeginIn(&o, ctx, k, at)
+	return o
+}
+
+// BeginIn is Begin for an Op that stays where it is: what was in o is forgotten.
+func (c *Conn) BeginIn(o *Op, ctx context.Context, k OpKind, at Instant) {
+	if o == nil {
+		return
+	}
 	if c == nil {
-		return o
+		*o = Op{}
+		return
 	}
 	u := &c.use
-	o.c, o.kind, o.n = c, k, u.n+1
+	// Field by field: clearing 200 bytes with pointers in them takes longer than the rest of this function.
+	o.c, o.m, o.kind, o.n = c, nil, k, u.n+1
+	o.outcome, o.waitFor, o.dead, o.waitKnown, o.quiet, o.Prepared = OK, WaitUnknown, 0, false, false, NotPrepared
+	o.start, o.first, o.asked = 0, 0, 0
+	o.idle, o.wait, o.queued, o.staleIdle = 0, 0, 0, 0
+	o.Turns, o.Name, o.Text, o.NS, o.Driver, o.Consumer = 0, "", "", "", 0, 0
 	if c.p.off.Load() {
 		o.quiet = true
-		return o
+		return
 	}
 	if !at.Known() {
 		at = Now()
@@ -49,7 +64,9 @@ func (c *Conn) Begin(ctx context.Context, k OpKind, at Instant) (o Op) {
 		c.begun(at)
 	}
 	o.idle = u.idle
-	u.holding.set(running, u.n, at)
+	if u.shown { // else the connection shows as idle until there is a response, which is as good
+		u.holding.set(running, u.n, at)
+	}
 	if m := markOf(ctx); m != nil {
 		o.m = m
 		if asked := m.take(); asked.Known() {
@@ -60,7 +77,6 @@ func (c *Conn) Begin(ctx context.Context, k OpKind, at Instant) (o Op) {
 		o.asked, o.wait, o.queued, o.waitKnown = u.asked, u.wait, u.queued, true
 		o.waitFor, o.dead, o.staleIdle = u.waitFor, u.dead, u.staleIdle
 	}
-	return o
 }
 
 // Started is when the operation began, zero for the zero Op.
@@ -75,7 +91,7 @@ func (o *Op) ran(at Instant) {
 	u := &c.use
 	u.n = o.n
 	u.opsNow++
-	u.idle, u.waitKnown = 0, false
+	u.idle, u.waitKnown, u.shown = 0, false, true
 	u.holding.set(held, o.n, at)
 	if o.waitKnown {
 		c.s.record(MeasureWait, OK, o.wait)
@@ -109,7 +125,7 @@ func (o *Op) Responded(ctx context.Context, at Instant, err error) {
 		c.s.afterIdle(o.idle, o.outcome, at.Sub(o.start))
 	}
 	if c.p.wants(o.m) {
-		c.p.emit(ctx, o.m, Event{Kind: KindFirstResponse, Conn: c, Op: o.operation(0, err)})
+		o.report(ctx, KindFirstResponse, 0, err)
 	}
 }
 
@@ -153,7 +169,7 @@ func (o *Op) End(ctx context.Context, at Instant, err error) {
 		c.use.holding.set(idle, c.use.n, at)
 	}
 	if !o.quiet && c.p.wants(o.m) {
-		c.p.emit(ctx, o.m, Event{Kind: KindOperation, Conn: c, Op: o.operation(at, err)})
+		o.report(ctx, KindOperation, at, err)
 	}
 	o.c = nil
 }
@@ -170,7 +186,9 @@ func (o *Op) Skip(dead bool) {
 	if o.quiet {
 		return
 	}
-	c.use.holding.set(held, c.use.n, o.start)
+	if c.use.shown {
+		c.use.holding.set(held, c.use.n, o.start)
+	}
 	if dead {
 		c.stale(o.m, o.idle)
 		if o.waitKnown {
@@ -199,18 +217,57 @@ func (o *Op) Exclude(at Instant) {
 	o.c = nil
 }
 
-func (o *Op) operation(end Instant, err error) Operation {
+// report tells the sinks that want to know. The event is made once the first of them does.
+func (o *Op) report(ctx context.Context, k Kind, end Instant, err error) {
 	c := o.c
-	p := Operation{
-		Kind: o.kind, Name: o.Name, Text: o.Text, Namespace: o.NS, N: o.n, Turns: o.Turns, Prepared: o.Prepared,
-		Asked: c.Time(o.asked), Start: c.Time(o.start),
-		FirstResponse: c.Time(o.first), End: c.Time(end),
-		Wait: o.wait, Queued: o.queued, WaitKnown: o.waitKnown, WaitFor: o.waitFor, Idle: o.idle,
-		StaleIdle: o.staleIdle, Driver: o.Driver, Consumer: o.Consumer,
-		Err: err, Outcome: o.outcome,
+	p := c.p
+	if ctx == nil {
+		ctx = context.Background()
 	}
+	if p.pending.Load() > 0 {
+		p.flushCloses()
+	}
+	for i, s := range p.Sinks {
+		if !p.declined(s, ctx, k, c, o.n) {
+			o.reportFrom(i, ctx, k, end, err)
+			return
+		}
+	}
+	if o.m != nil && o.m.sink != nil {
+		o.reportFrom(len(p.Sinks), ctx, k, end, err)
+	}
+}
+
+// reportFrom makes the event and gives it to Sinks[first], those after it that want it, and the caller's own.
+func (o *Op) reportFrom(first int, ctx context.Context, k Kind, end Instant, err error) {
+	c := o.c
+	p := c.p
+	e := Event{Kind: k, Conn: c}
+	o.operation(&e.Op, end, err)
+	for i := first; i < len(p.Sinks); i++ {
+		if i == first || !p.declined(p.Sinks[i], ctx, k, c, o.n) {
+			p.call(p.Sinks[i], ctx, &e)
+		}
+	}
+	if o.m != nil && o.m.sink != nil {
+		p.call(o.m.sink, ctx, &e)
+	}
+}
+
+// operation fills in p, which is zero.
+func (o *Op) operation(p *Operation, end Instant, err error) {
+	c := o.c
+	p.Kind, p.Name, p.Text, p.Namespace, p.N, p.Turns, p.Prepared = o.kind, o.Name, o.Text, o.NS, o.n, o.Turns, o.Prepared
+	start := c.create.Start.Add(o.start.Sub(c.started)) // see Conn.Time
+	p.Start, p.FirstResponse = start, start.Add(o.first.Sub(o.start))
+	if end.Known() {
+		p.End = start.Add(end.Sub(o.start))
+	}
+	p.Idle, p.Driver, p.Consumer = o.idle, o.Driver, o.Consumer
+	p.Err, p.Outcome = err, o.outcome
 	if o.waitKnown {
-		p.Attempts = 1 + int(o.dead)
+		p.Asked = start.Add(o.asked.Sub(o.start))
+		p.Wait, p.Queued, p.WaitKnown, p.WaitFor = o.wait, o.queued, true, o.waitFor
+		p.Attempts, p.StaleIdle = 1+int(o.dead), o.staleIdle
 	}
-	return p
 }

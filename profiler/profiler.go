@@ -78,7 +78,7 @@ func (p *Profiler) heldIdleAfter() time.Duration {
 // wants reports whether anyone listens to an event of an operation with mark m.
 func (p *Profiler) wants(m *mark) bool { return len(p.Sinks) > 0 || m != nil && m.sink != nil }
 
-func (p *Profiler) emit(ctx context.Context, m *mark, e Event) {
+func (p *Profiler) emit(ctx context.Context, m *mark, e *Event) {
 	if !p.wants(m) {
 		return
 	}
@@ -96,8 +96,23 @@ func (p *Profiler) emit(ctx context.Context, m *mark, e Event) {
 	}
 }
 
+// declined asks a Decliner, and keeps one that panics from the host.
+func (p *Profiler) declined(s Sink, ctx context.Context, k Kind, c *Conn, n uint64) (no bool) {
+	d, ok := s.(Decliner)
+	if !ok {
+		return false
+	}
+	defer func() {
+		if recover() != nil {
+			p.panics.Add(1)
+			no = true
+		}
+	}()
+	return !d.Wants(ctx, k, c, n)
+}
+
 // call keeps a panicking Sink from the host.
-func (p *Profiler) call(s Sink, ctx context.Context, e Event) {
+func (p *Profiler) call(s Sink, ctx context.Context, e *Event) {
 	if b, ok := s.(both); ok {
 		p.call(b[0], ctx, e)
 		p.call(b[1], ctx, e)
@@ -108,7 +123,7 @@ func (p *Profiler) call(s Sink, ctx context.Context, e Event) {
 			p.panics.Add(1)
 		}
 	}()
-	s.Record(ctx, e)
+	s.Record(ctx, *e)
 }
 
 // maxPendingCloses bounds the closes that wait for a call that may report them.
@@ -145,9 +160,9 @@ func (p *Profiler) flushCloses() {
 	p.closes = nil
 	p.pending.Store(0)
 	p.mu.Unlock()
-	for _, e := range closes {
+	for i := range closes {
 		for _, s := range p.Sinks {
-			p.call(s, context.Background(), e)
+			p.call(s, context.Background(), &closes[i])
 		}
 	}
 }

@@ -236,3 +236,22 @@ func TestAsyncMayBeRecordedToWhileItStops(t *testing.T) {
 		t.Errorf("%d delivered or dropped, want 2000", n)
 	}
 }
+
+// choosy wants only first operations.
+type choosy struct{ recorder }
+
+func (*choosy) Wants(_ context.Context, _ Kind, _ *Conn, n uint64) bool { return n == 1 }
+
+func TestASinkMayDeclineOperations(t *testing.T) {
+	var all recorder
+	var some choosy
+	var own recorder
+	_, c := ready(&some, &all)
+	ctx := WithSink(context.Background(), &own)
+	op(ctx, c, OpQuery, 0, 0, nil)
+	op(ctx, c, OpQuery, 0, 0, nil)
+	if some.count(KindOperation) != 1 || some.count(KindFirstResponse) != 1 || some.count(KindCreate) != 1 ||
+		all.count(KindOperation) != 2 || own.count(KindOperation) != 2 {
+		t.Errorf("%v, %v, %v", some.kinds(), all.kinds(), own.kinds())
+	}
+}

@@ -22,6 +22,7 @@ type use struct {
 	dead         uint8         // how many dead ones these were
 	waitKnown    bool          // until this use's first operation took it
 	waitFor      WaitFor
+	shown        bool // holding says held or running
 	unseen       bool // the pool's returns can't be seen: a use ends with its last operation
 }
 
@@ -51,6 +52,10 @@ func (c *Conn) waited(m *mark, asked, at Instant) {
 // forget drops what is known of this use: recording is off, and what begins in such a gap must not end after it.
 func (u *use) forget() {
 	u.since, u.returned, u.idle, u.waitKnown = 0, 0, 0, false
+	if u.shown {
+		u.shown = false
+		u.holding.set(idle, u.n, 0)
+	}
 }
 
 // begun says that this use began at the instant at, and ends the idle time before it.
@@ -90,6 +95,7 @@ func (c *Conn) CheckedOut(ctx context.Context, asked, at Instant) {
 		at = Now()
 	}
 	c.begun(at)
+	u.shown = true
 	u.holding.set(held, u.n, at)
 	if asked.Known() {
 		c.waited(m, asked, at)
@@ -125,7 +131,10 @@ func (c *Conn) checkedIn(at Instant) {
 		c.s.record(MeasureUse, OK, max(0, at.Sub(u.since)))
 	}
 	u.since, u.returned, u.waitKnown = 0, at, false
-	u.holding.set(idle, u.n, at)
+	if u.shown {
+		u.shown = false
+		u.holding.set(idle, u.n, at)
+	}
 }
 
 // ReturnsUnseen says that the pool will not tell when it gets the connection back: a use then ends with its last operation, and the

@@ -8,12 +8,15 @@ type call struct {
 	run  func(ctx context.Context, db database) error
 	// fresh says that each call makes its connection and closes it.
 	fresh bool
+	// goroutines share the pool, each with a connection of its own.
+	goroutines int
 }
 
 var calls = []call{
-	{"QueryContext + Rows.Close", query, false},
-	{"ExecContext", exec, false},
-	{"Connect + ExecContext + close", exec, true},
+	{"QueryContext + Rows.Close", query, false, 1},
+	{"ExecContext", exec, false, 1},
+	{"Connect + ExecContext + close", exec, true, 1},
+	{"QueryContext + Rows.Close, 32 goroutines", query, false, 32},
 }
 
 func query(ctx context.Context, db database) error {

@@ -14,11 +14,16 @@ import (
 
 func main() {
 	scaling := flag.Bool("scale", false, "measure memory and cost by the number of connections instead")
-	rounds := flag.Int("rounds", 30, "interleaved rounds")
-	n := flag.Int("n", 20_000, "calls a round")
+	rounds := flag.Int("rounds", 60, "interleaved rounds")
+	n := flag.Int("n", 2000, "calls a round")
+	churn := flag.Int("churn", 1_000_000, "connections to open and close for -scale")
 	flag.Parse()
-	err := overhead(os.Stdout, *rounds, *n)
-	_ = scaling
+	var err error
+	if *scaling {
+		err = scale(os.Stdout, *churn)
+	} else {
+		err = overhead(os.Stdout, *rounds, *n)
+	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "overhead:", err)
 		os.Exit(1)

@@ -46,10 +46,15 @@ func none() (trace.TracerProvider, metric.MeterProvider) {
 	return nooptrace.NewTracerProvider(), noopmetric.NewMeterProvider()
 }
 
-// declines is a Sink that wants nothing.
-type declines struct{}
+// ignores is a Sink that is told everything and does nothing with it.
+type ignores struct{}
 
-func (declines) Record(context.Context, profiler.Event) {}
+func (ignores) Record(context.Context, profiler.Event) {}
+
+// declines is a Sink that says beforehand that it wants nothing of operations.
+type declines struct{ ignores }
+
+func (declines) Wants(context.Context, profiler.Kind, *profiler.Conn, uint64) bool { return false }
 
 var endpoint = profiler.Endpoint{System: "other_sql", Address: "noop"}
 
@@ -67,6 +72,9 @@ var subjects = []subject{
 	{"connprof", func() database { return connprof(new(profiler.Profiler)) }},
 	{"connprof, a Sink that declines", func() database {
 		return connprof(&profiler.Profiler{Sinks: []profiler.Sink{declines{}}})
+	}},
+	{"connprof, a Sink that is told everything", func() database {
+		return connprof(&profiler.Profiler{Sinks: []profiler.Sink{ignores{}}})
 	}},
 	{"connprof, production", func() database {
 		tp, _ := production()

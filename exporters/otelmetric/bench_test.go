@@ -18,7 +18,7 @@ func BenchmarkCollection(b *testing.B) {
 		endpoints int
 	}{{"1", 1}, {"300", 300}} {
 		var p profiler.Profiler
-		busy(&p, n.endpoints)
+		busy(&p, n.endpoints, 4) // one connection for each stripe of a series
 		run := func(name string, m *otelmetric.Producer) {
 			b.Run("endpoints="+n.name+"/"+name, func(b *testing.B) {
 				b.ReportAllocs()

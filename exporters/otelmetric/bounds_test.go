@@ -79,9 +79,9 @@ func TestSeriesDoNotGrowWithConnectionsOrErrors(t *testing.T) {
 func TestSeriesAreBoundedByTheEndpoints(t *testing.T) {
 	var p profiler.Profiler
 	m := otelmetric.New(&p)
-	busy(&p, 300)
+	busy(&p, 300, 1)
 	at, _ := series(points(produce(t, m)))
-	busy(&p, 1000)
+	busy(&p, 1000, 1)
 	over, values := series(points(produce(t, m)))
 	const each = 16 // points of one endpoint
 	if at > 300*each+10 || over > at+each {
@@ -97,12 +97,12 @@ func TestSeriesAreBoundedByTheEndpoints(t *testing.T) {
 	}
 }
 
-// busy gives each of n endpoints connections to all of which all happens that happens to a MySQL pool over TLS.
-func busy(p *profiler.Profiler, n int) {
+// busy gives each of n endpoints some connections, to all of which all happens that happens to a MySQL pool over TLS.
+func busy(p *profiler.Profiler, n, conns int) {
 	ctx := context.Background()
 	for i := range n {
 		e := profiler.Endpoint{System: "mysql", Address: fmt.Sprintf("db%d.internal:3306", i), Namespace: "shop"}
-		for range 4 { // one for each stripe of a series
+		for range conns {
 			asked := profiler.Now()
 			c := begin(p, e, profiler.RolePool, step{profiler.Resolve, 0}, step{profiler.Connect, 0}, step{profiler.Greet, 0},
 				step{profiler.TLS, 0}, step{profiler.Verify, 0}, step{profiler.AuthSetup, 0})

@@ -15,7 +15,6 @@ type collection struct {
 	since       *profiler.Report // the part of it that this collection tells: all of it if cumulative
 	start       time.Time        // when counting began
 	from, at    time.Time        // what this collection tells of
-	last        time.Time        // the collection before
 	temporality metricdata.Temporality
 	boundaries  []float64
 	maxSize     int

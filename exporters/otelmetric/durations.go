@@ -33,7 +33,7 @@ func (h *durations) add(attrs attribute.Set, e, whole *profiler.EndpointReport, 
 	}
 	added := durationPoint{attrs: attrs, d: d, extremes: whole.Distribution(m, o).Count == d.Count}
 	if h.name == queryDuration.name {
-		added.exemplars = h.c.exemplars.of(e.Endpoint, m == profiler.MeasureReusedQuery, o, h.c.last, h.c.at)
+		added.exemplars = h.c.exemplars.of(e.Endpoint, m == profiler.MeasureReusedQuery, o, h.c.from, h.c.at)
 	}
 	i, ok := h.byAttr[attrs.Equivalent()]
 	if !ok {

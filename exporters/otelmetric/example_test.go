@@ -46,7 +46,9 @@ func Example() {
 			continue
 		}
 		for _, point := range h.DataPoints {
-			kept := func(kv attribute.KeyValue) bool { return kv.Key == "connprof.phase" || kv.Key == "connprof.connection.reused" }
+			kept := func(kv attribute.KeyValue) bool {
+				return kv.Key == "connprof.phase" || kv.Key == "connprof.connection.reused"
+			}
 			if kind, _ := point.Attributes.Filter(kept); kind.Len() > 0 {
 				fmt.Printf("%s %s: %d in %.3f s\n", m.Name, kind.Encoded(attribute.DefaultEncoder()), point.Count, point.Sum)
 			}

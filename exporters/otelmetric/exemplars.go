@@ -99,7 +99,7 @@ func (x *Exemplars) reservoir(e profiler.Endpoint) *reservoir {
 	return r
 }
 
-// of returns the examples from after one collection up to another.
+// of returns the examples that are later than one instant and not later than another.
 func (x *Exemplars) of(e profiler.Endpoint, reused bool, o profiler.Outcome, after, upTo time.Time) (es []metricdata.Exemplar[float64]) {
 	if x == nil {
 		return nil

@@ -48,8 +48,9 @@ func TestExemplarsAreTheLatestOfSampledTraces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var x otelmetric.Exemplars
 		p := profiler.Profiler{Sinks: []profiler.Sink{&x}}
-		m, other := otelmetric.New(&p), otelmetric.New(&p)
-		m.Exemplars, other.Exemplars, other.MaxSize = &x, &x, 160
+		m, delta := otelmetric.New(&p), otelmetric.New(&p)
+		m.Exemplars = &x
+		delta.Exemplars, delta.MaxSize, delta.Temporality = &x, 160, metricdata.DeltaTemporality
 		c := begin(&p, shop, profiler.RolePool)
 		c.Ready(noCaller)
 		query(context.Background(), c, 5*ms, nil)
@@ -62,12 +63,16 @@ func TestExemplarsAreTheLatestOfSampledTraces(t *testing.T) {
 		if got := fmt.Sprint(traces(produce(t, m)["connprof.query.duration"])); got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
-		query(under(6, trace.FlagsSampled), c, 7*ms, nil)
-		if got, want := fmt.Sprint(traces(produce(t, m)["connprof.query.duration"])), "map[6:7ms]"; got != want {
-			t.Errorf("the second collection has %s, want %s", got, want)
+		if got := fmt.Sprint(traces(produce(t, delta)["connprof.query.duration"])); got != want {
+			t.Errorf("delta: got %s, want %s", got, want)
 		}
-		if got := traces(produce(t, other)["connprof.query.duration"]); got[6] != 7*ms || got[4] != 50*ms {
-			t.Errorf("the other reader has %v", got)
+		query(under(6, trace.FlagsSampled), c, 7*ms, nil)
+		want = fmt.Sprint(map[byte]time.Duration{6: 7 * ms, 4: 50 * ms, 5: 5 * ms})
+		if got := fmt.Sprint(traces(produce(t, m)["connprof.query.duration"])); got != want {
+			t.Errorf("then: got %s, want %s", got, want)
+		}
+		if got, want := fmt.Sprint(traces(produce(t, delta)["connprof.query.duration"])), "map[6:7ms]"; got != want {
+			t.Errorf("then, delta: got %s, want %s", got, want)
 		}
 	})
 }
@@ -77,7 +82,7 @@ func TestExemplarsAreBounded(t *testing.T) {
 	p := profiler.Profiler{Sinks: []profiler.Sink{&x}, MaxEndpoints: 1000}
 	m := otelmetric.New(&p)
 	m.Exemplars = &x
-	for i := range 400 {
+	for i := range 330 {
 		c := p.NewConn(profiler.Endpoint{Address: fmt.Sprint(i)}, profiler.RolePool)
 		c.Ready(noCaller)
 		for range 50 {
@@ -98,7 +103,7 @@ func TestExemplarsAreBounded(t *testing.T) {
 func exemplarEvent() (*otelmetric.Exemplars, profiler.Event) {
 	var keep capture
 	p := profiler.Profiler{Sinks: []profiler.Sink{&keep}}
-	asked(&p, 5*ms)
+	queried(&p, 5*ms)
 	return new(otelmetric.Exemplars), keep.last
 }
 

@@ -72,8 +72,10 @@ func (m *Producer) Produce(ctx context.Context) ([]metricdata.ScopeMetrics, erro
 		return nil, nil
 	}
 	whole := m.profiler.Report()
-	c := collection{whole: &whole, since: &whole, start: m.start, from: m.start, last: m.last, at: whole.At, temporality: metricdata.CumulativeTemporality,
-		boundaries: m.Boundaries, maxSize: m.MaxSize, exemplars: m.Exemplars}
+	c := collection{
+		whole: &whole, since: &whole, start: m.start, from: m.start, at: whole.At, temporality: metricdata.CumulativeTemporality,
+		boundaries: m.Boundaries, maxSize: m.MaxSize, exemplars: m.Exemplars,
+	}
 	if c.boundaries == nil {
 		c.boundaries = DefaultBoundaries
 	}

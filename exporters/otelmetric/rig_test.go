@@ -62,7 +62,8 @@ func program(p *profiler.Profiler) {
 	ctx := context.Background()
 	asked := profiler.Now()
 	time.Sleep(1 * ms)
-	c := begin(p, shop, profiler.RolePool, step{profiler.Resolve, 2 * ms}, step{profiler.Connect, 3 * ms}, step{profiler.TLS, 8 * ms}, step{profiler.AuthSetup, 4 * ms})
+	c := begin(p, shop, profiler.RolePool,
+		step{profiler.Resolve, 2 * ms}, step{profiler.Connect, 3 * ms}, step{profiler.TLS, 8 * ms}, step{profiler.AuthSetup, 4 * ms})
 	c.Update(func(cr *profiler.Create) {
 		cr.TLS.HelloRetry, cr.TLS.Resumed, cr.TLS.ResumptionOffered = true, true, true
 	})

@@ -41,15 +41,15 @@ var (
 
 // Our own.
 var (
-	phaseDuration = description{"connprof.connection.phase.duration", "s", "The time that one phase of a connection's create took."}
+	phaseDuration = description{"connprof.connection.phase.duration", "s", "The time that one phase of a create took."}
 	dials         = description{"connprof.connection.dials", "{connection}", "The connections that were made, or could not be made."}
 	closed        = description{"connprof.connection.closed", "{connection}", "The connections that were closed."}
-	stale         = description{"connprof.connection.stale", "{connection}", "The connections that were found dead when a caller was to have them."}
+	stale         = description{"connprof.connection.stale", "{connection}", "The connections that were found dead when a caller was to have one."}
 	queryDuration = description{"connprof.query.duration", "s", "The time from an operation's start to its first response."}
 	rowsDuration  = description{"connprof.query.rows.duration", "s", "The time from an operation's first response to its rows closed."}
 	handshakes    = description{"connprof.tls.handshakes", "{handshake}", "The TLS handshakes that were completed."}
 	resumptions   = description{"connprof.tls.resumptions", "{handshake}", "The completed TLS handshakes in which the client offered a session."}
-	helloRetries  = description{"connprof.tls.hello_retries", "{handshake}", "The completed TLS handshakes in which the server asked for a second ClientHello."}
+	helloRetries  = description{"connprof.tls.hello_retries", "{handshake}", "The completed TLS handshakes that took a second ClientHello."}
 	dropped       = description{"connprof.dropped", "{item}", "What did not fit into a bound of the profiler."}
 	sinkPanics    = description{"connprof.sink.panics", "{panic}", "The panics of sinks that were recovered."}
 )

@@ -137,7 +137,7 @@ func TestADeltaOfNewSamplesOnlyHasItsExtremes(t *testing.T) {
 
 func TestAProducerOfAProfilerThatHadBegunTellsAllSinceTheProcessBegan(t *testing.T) {
 	var p profiler.Profiler
-	asked(&p, 5*ms)
+	queried(&p, 5*ms)
 	before := time.Now()
 	all := produce(t, otelmetric.New(&p))
 	if n := counted(all["connprof.query.duration"]); n != 2 {
@@ -174,7 +174,7 @@ func TestAContextThatIsDoneCostsNoInterval(t *testing.T) {
 
 func TestAStoppedProducerTellsNothing(t *testing.T) {
 	var p profiler.Profiler
-	asked(&p, 5*ms)
+	queried(&p, 5*ms)
 	m := otelmetric.New(&p)
 	produce(t, m)
 	m.Stop()

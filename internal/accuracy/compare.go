@@ -5,16 +5,19 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"slices"
 	"time"
 )
 
-// A measured is what connprof, and for the wire the tool's own conn over connprof's, said of one connection.
+// A measured is what connprof, and for the wire the tool's own conn over connprof's, said of one connection; of one without connprof what
+// the tool's conn and its stopwatch around the same calls said.
 type measured struct {
 	client                  int    // the client's port
 	server                  string // the server's port
 	connect, rtt, tls, auth time.Duration
 	wire, api               []time.Duration // of the queries: entry of the first Write → return of the last Read; the Operation
+	bare                    bool
 }
 
 // Bounds limit the median difference of each phase, either way.
@@ -29,6 +32,9 @@ var (
 		auth: 120 * time.Microsecond, wire: 120 * time.Microsecond, api: 120 * time.Microsecond}
 )
 
+// unbounded is for rows that are there to be compared with.
+const unbounded = time.Duration(math.MaxInt64)
+
 // A row is one phase of many connections.
 type row struct {
 	phase       string
@@ -42,9 +48,9 @@ func (r *row) add(m, packets time.Duration) {
 	r.differences = append(r.differences, m-packets)
 }
 
-// broken reports whether the median difference is beyond the bound; no difference at all is.
+// broken reports whether the median difference is beyond the bound; no difference at all is, where there is a bound.
 func (r *row) broken() bool {
-	return len(r.differences) == 0 || quantile(r.differences, 0.5).Abs() > r.bound
+	return r.bound != unbounded && (len(r.differences) == 0 || quantile(r.differences, 0.5).Abs() > r.bound)
 }
 
 // A comparison is of the connections to one server.
@@ -62,17 +68,20 @@ func (c comparison) broken() bool {
 	return !c.complete() || slices.ContainsFunc(c.rows, func(r row) bool { return r.broken() })
 }
 
-// compare joins by port. A port that the capture shows twice is left out.
+// compare joins by port. Connections are made one after the other, so that those of a port that was used again are in the same order on
+// both sides.
 func compare(ms []measured, ts []truth, b bounds) comparison {
 	type end struct {
 		client int
 		server string
 	}
-	found, twice := map[end]truth{}, map[end]bool{}
+	found, made := map[end][]truth{}, map[end]int{}
 	for _, t := range ts {
 		k := end{t.client, t.server}
-		_, again := found[k]
-		found[k], twice[k] = t, again
+		found[k] = append(found[k], t)
+	}
+	for _, m := range ms {
+		made[end{m.client, m.server}]++
 	}
 	rows := []row{
 		{phase: "connect", bound: b.connect},
@@ -83,18 +92,20 @@ func compare(ms []measured, ts []truth, b bounds) comparison {
 		{phase: "first query, API", bound: b.api},
 		{phase: "reused query, wire", bound: b.wire},
 		{phase: "reused query, API", bound: b.api},
+		{phase: "without connprof: first", bound: unbounded},
+		{phase: "without connprof: reused", bound: unbounded},
 	}
 	c := comparison{rows: rows, made: len(ms), left: map[string]int{}}
+	seen := map[end]int{}
 	for _, m := range ms {
 		k := end{m.client, m.server}
-		t, ok := found[k]
+		if len(found[k]) != made[k] {
+			c.left["not being whole in the capture"]++
+			continue
+		}
+		t := found[k][seen[k]]
+		seen[k]++
 		switch {
-		case !ok:
-			c.left["not whole in the capture"]++
-			continue
-		case twice[k]:
-			c.left["a port used twice"]++
-			continue
 		case t.retransmitted:
 			c.left["retransmissions"]++
 			continue
@@ -103,6 +114,12 @@ func compare(ms []measured, ts []truth, b bounds) comparison {
 			continue
 		}
 		c.compared++
+		if m.bare {
+			for i, q := range t.queries {
+				rows[min(8+i, 9)].add(m.api[i], q)
+			}
+			continue
+		}
 		rows[0].add(m.connect, t.connect)
 		rows[1].add(m.rtt, t.connect)
 		rows[2].add(m.tls, t.tls)
@@ -139,13 +156,15 @@ func (c comparison) write(w io.Writer, title string) {
 	}
 	fmt.Fprintf(w, "\n%-28s %5s %9s │ %8s %8s %8s %8s │ %5s\n", "µs", "n", "packets", "p5", "median", "p95", "max", "bound")
 	for _, r := range c.rows {
-		verdict := "ok"
+		verdict := fmt.Sprintf("%5.0f ok", µs(r.bound))
 		if r.broken() {
-			verdict = "BROKEN"
+			verdict = fmt.Sprintf("%5.0f BROKEN", µs(r.bound))
+		} else if r.bound == unbounded {
+			verdict = "    -"
 		}
-		fmt.Fprintf(w, "%-28s %5d %9.1f │ %8.1f %8.1f %8.1f %8.1f │ %5.0f %s\n", r.phase, len(r.differences), µs(quantile(r.packets, 0.5)),
+		fmt.Fprintf(w, "%-28s %5d %9.1f │ %8.1f %8.1f %8.1f %8.1f │ %s\n", r.phase, len(r.differences), µs(quantile(r.packets, 0.5)),
 			µs(quantile(r.differences, 0.05)), µs(quantile(r.differences, 0.5)), µs(quantile(r.differences, 0.95)),
-			µs(quantile(r.differences, 1)), µs(r.bound), verdict)
+			µs(quantile(r.differences, 1)), verdict)
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"strconv"
 	"time"
 
 	"github.com/go-sql-driver/mysql"
@@ -35,15 +34,17 @@ type client struct {
 	port string // the server's
 	make func(ctx context.Context) error
 	seen *seen
+	bare bool // without connprof
 }
 
 // seen is a Sink for the one connection at a time that a client makes.
 type seen struct {
-	conn  *stamped
-	made  *profiler.Create
-	api   []time.Duration
-	wire  []time.Duration
-	other []string // events that there should be none of
+	conn      *stamped
+	made      *profiler.Create
+	api       []time.Duration
+	wire      []time.Duration
+	stopwatch []time.Duration
+	other     []string // events that there should be none of
 }
 
 func (s *seen) Record(_ context.Context, e profiler.Event) {
@@ -58,71 +59,89 @@ func (s *seen) Record(_ context.Context, e profiler.Event) {
 	}
 }
 
-// timed runs a query and keeps what it took on the wire.
-func (s *seen) timed(query func() error) error {
+// timed runs a query up to its first response, and what finishes it.
+func (s *seen) timed(query func() (finish func() error, err error)) error {
 	s.conn.begin()
-	if err := query(); err != nil {
+	begin := time.Now()
+	finish, err := query()
+	took := time.Since(begin)
+	if err != nil {
+		return err
+	}
+	if err := finish(); err != nil {
 		return err
 	}
 	s.wire = append(s.wire, s.conn.took())
+	s.stopwatch = append(s.stopwatch, took)
 	return nil
 }
 
-// measure makes n connections.
-func (c client) measure(ctx context.Context, n int) ([]measured, error) {
-	ms := make([]measured, 0, n)
+// measure makes n connections with each of the clients by turns.
+func measure(ctx context.Context, n int, clients ...client) ([]measured, error) {
+	var ms []measured
 	for range n {
-		*c.seen = seen{}
-		ctx, cancel := context.WithTimeout(ctx, patience)
-		err := c.make(ctx)
-		cancel()
-		if err != nil {
-			return ms, fmt.Errorf("%s: %w", c.name, err)
+		for _, c := range clients {
+			*c.seen = seen{}
+			ctx, cancel := context.WithTimeout(ctx, patience)
+			err := c.make(ctx)
+			cancel()
+			if err != nil {
+				return ms, fmt.Errorf("%s: %w", c.name, err)
+			}
+			m, err := c.measured()
+			if err != nil {
+				return ms, fmt.Errorf("%s: %w", c.name, err)
+			}
+			ms = append(ms, m)
 		}
-		m, err := c.seen.measured(c.port)
-		if err != nil {
-			return ms, fmt.Errorf("%s: %w", c.name, err)
-		}
-		ms = append(ms, m)
 	}
 	return ms, nil
 }
 
-func (s *seen) measured(server string) (m measured, err error) {
-	if s.made == nil || s.made.Err != nil || len(s.api) != queries || len(s.other) > 0 {
-		return m, fmt.Errorf("create %+v, %d operations, unwanted ones: %q", s.made, len(s.api), s.other)
+// measured is of the connection just made.
+func (c client) measured() (m measured, err error) {
+	s := c.seen
+	m = measured{client: s.conn.LocalAddr().(*net.TCPAddr).Port, server: c.port, wire: s.wire, api: s.api, bare: c.bare}
+	if c.bare {
+		if s.made != nil || len(s.api) > 0 {
+			return m, fmt.Errorf("%+v, %d operations without connprof", s.made, len(s.api))
+		}
+		m.api = s.stopwatch
+		return m, nil
 	}
 	cr := s.made
-	_, port, err := net.SplitHostPort(cr.Wire.Local)
-	if err != nil {
-		return m, err
+	if cr == nil || cr.Err != nil || len(s.api) != queries || len(s.other) > 0 {
+		return m, fmt.Errorf("create %+v, %d operations, unwanted ones: %q", cr, len(s.api), s.other)
 	}
-	if m.client, err = strconv.Atoi(port); err != nil {
-		return m, err
+	if cr.Wire.Local != s.conn.LocalAddr().String() || !cr.TLS.Done || cr.TLS.Version != tls.VersionTLS13 || !cr.TCP.Known {
+		return m, fmt.Errorf("create %+v", cr)
 	}
 	for _, p := range []profiler.Phase{profiler.Connect, profiler.TLS, profiler.Auth} {
 		if !cr.Phases[p].Present {
 			return m, fmt.Errorf("no phase %v in %+v", p, cr)
 		}
 	}
-	if !cr.TLS.Done || cr.TLS.Version != tls.VersionTLS13 || !cr.TCP.Known {
-		return m, fmt.Errorf("TLS %+v, TCP %+v", cr.TLS, cr.TCP)
-	}
-	m.server = server
 	m.connect, m.rtt, m.auth = cr.Phases[profiler.Connect].Duration, cr.TCP.RTT, cr.Phases[profiler.Auth].Duration
 	m.tls = cr.Phases[profiler.TLS].Begin + cr.Phases[profiler.TLS].Duration - cr.TLS.HelloWritten
-	m.wire, m.api = s.wire, s.api
 	return m, nil
 }
 
+// profilerOf is nil, with which nothing is wrapped, for a client without connprof.
+func (c client) profilerOf() *profiler.Profiler {
+	if c.bare {
+		return nil
+	}
+	return &profiler.Profiler{Sinks: []profiler.Sink{c.seen}}
+}
+
 // newMariaDB is what mysqlprof sets up, with a stamped connection between its Dialer and the driver.
-func newMariaDB(s *mariadbtest.Server, host string, keyLog io.Writer) (client, error) {
+func newMariaDB(s *mariadbtest.Server, host string, bare bool, keyLog io.Writer) (client, error) {
 	_, port, err := net.SplitHostPort(s.Addr)
 	if err != nil {
 		return client{}, err
 	}
-	c := client{name: "MySQL (MariaDB)", port: port, seen: new(seen)}
-	p := &profiler.Profiler{Sinks: []profiler.Sink{c.seen}}
+	c := client{name: "MySQL (MariaDB)", port: port, seen: new(seen), bare: bare}
+	p := c.profilerOf()
 	cfg := s.Config(mariadbtest.Verified)
 	cfg.Addr = net.JoinHostPort(host, port)
 	cfg.TLS.KeyLogWriter = keyLog
@@ -141,14 +160,9 @@ func newMariaDB(s *mariadbtest.Server, host string, keyLog io.Writer) (client, e
 		}
 		defer conn.Close()
 		for range queries {
-			err := c.seen.timed(func() error {
+			err := c.seen.timed(func() (func() error, error) {
 				rows, err := conn.QueryContext(ctx, query)
-				if err != nil {
-					return err
-				}
-				for rows.Next() {
-				}
-				return rows.Close()
+				return rows.Close, err
 			})
 			if err != nil {
 				return err
@@ -160,13 +174,13 @@ func newMariaDB(s *mariadbtest.Server, host string, keyLog io.Writer) (client, e
 }
 
 // newPostgreSQL has a stamped connection between pgxprof's dialer and pgx. Queries go without a round trip to prepare them.
-func newPostgreSQL(s *postgrestest.Server, host string, keyLog io.Writer) (client, error) {
-	c := client{name: "PostgreSQL", port: s.Port(), seen: new(seen)}
+func newPostgreSQL(s *postgrestest.Server, host string, bare bool, keyLog io.Writer) client {
+	c := client{name: "PostgreSQL", port: s.Port(), seen: new(seen), bare: bare}
 	cfg := s.Config(postgrestest.Verified)
 	cfg.Host = host
 	cfg.TLSConfig.KeyLogWriter = keyLog
 	cfg.DefaultQueryExecMode = pgx.QueryExecModeExec
-	cfg = pgxprof.InstrumentConn(&profiler.Profiler{Sinks: []profiler.Sink{c.seen}}, cfg)
+	cfg = pgxprof.InstrumentConn(c.profilerOf(), cfg)
 	cfg.DialFunc = stamping(cfg.DialFunc, func(s *stamped) { c.seen.conn = s })
 	c.make = func(ctx context.Context) error {
 		conn, err := pgx.ConnectConfig(ctx, cfg)
@@ -175,13 +189,10 @@ func newPostgreSQL(s *postgrestest.Server, host string, keyLog io.Writer) (clien
 		}
 		defer conn.Close(ctx)
 		for range queries {
-			err := c.seen.timed(func() error {
-				rows, err := conn.Query(ctx, query)
-				if err != nil {
-					return err
-				}
+			err := c.seen.timed(func() (func() error, error) {
+				rows, err := conn.Query(ctx, query) // it does not wait for the server
 				rows.Close()
-				return rows.Err()
+				return rows.Err, err
 			})
 			if err != nil {
 				return err
@@ -189,5 +200,5 @@ func newPostgreSQL(s *postgrestest.Server, host string, keyLog io.Writer) (clien
 		}
 		return nil
 	}
-	return c, nil
+	return c
 }

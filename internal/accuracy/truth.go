@@ -11,7 +11,7 @@ type truth struct {
 	tls           time.Duration // first byte of the ClientHello → the client's Finished, the end in TLS 1.3
 	auth          time.Duration // the client's first data after its Finished → the server's last before the first query
 	queries       []time.Duration
-	retransmitted bool
+	retransmitted bool // before the last query's answer
 }
 
 // truths finds the connections that a capture shows whole, from SYN to a first query that was answered.
@@ -38,15 +38,16 @@ func truthOf(ps []packet) (t truth, whole bool) {
 	t.client, t.server = ps[0].client, ps[0].server
 	// Instants, 0 until seen. A request's answer ends with the server's last data before the client's next.
 	var syn, accepted, hello, finished, login, answered, query time.Duration
-	asked := false
+	asked, repeated := false, false
 	end := func() {
 		if query != 0 && answered > query {
 			t.queries = append(t.queries, answered-query)
+			t.retransmitted = repeated
 		}
 		query = 0
 	}
 	for _, p := range ps {
-		t.retransmitted = t.retransmitted || p.retransmitted
+		repeated = repeated || p.retransmitted
 		switch {
 		case p.syn && !p.ack:
 			syn = p.at

@@ -64,6 +64,8 @@ type Leaf struct {
 	Client  bool   // for a client to show, not for a server; Names may then stay empty, and none is filled in
 	Subject string // the common name; empty means "connprof test server", or "… client"
 	Expired bool   // was valid until an hour ago
+
+	OCSPServer string // the URL of the responder that the certificate names; empty means none
 }
 
 // Cert is an issued certificate and its key.
@@ -93,6 +95,9 @@ func (ca *CA) Issue(l Leaf) *Cert {
 	}
 	if l.Expired {
 		t.NotBefore, t.NotAfter = t.NotBefore.Add(-24*time.Hour), t.NotBefore
+	}
+	if l.OCSPServer != "" {
+		t.OCSPServer = []string{l.OCSPServer}
 	}
 	for _, name := range names {
 		if ip := net.ParseIP(name); ip != nil {

@@ -64,8 +64,11 @@ func (r *Relay) Close() error {
 	return err
 }
 
+// DialFunc is a client's own dial function.
+type DialFunc = func(ctx context.Context, network, address string) (net.Conn, error)
+
 // Dial connects a client to the relay with the client's own dial function and gives the connection its fault.
-func (r *Relay) Dial(ctx context.Context, dial func(ctx context.Context, network, address string) (net.Conn, error), f Fault) (net.Conn, *Run, error) {
+func (r *Relay) Dial(ctx context.Context, dial DialFunc, f Fault) (net.Conn, *Run, error) {
 	nc, err := dial(ctx, "tcp", r.l.Addr().String())
 	if err != nil {
 		return nc, nil, err

@@ -1,0 +1,100 @@
+package pool_test
+
+import (
+	"crypto/tls"
+	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/connprof/connprof/internal/certtest"
+	"github.com/connprof/connprof/internal/mongotest"
+	"github.com/connprof/connprof/profiler"
+)
+
+// The drivers ask the certificate's OCSP responder after the handshake, on each connection, and keep nothing of a failure. That is time of
+// the phase verify: neither TLS nor the server is slow.
+func TestMongoRevocationCheckIsVerify(t *testing.T) {
+	const delay = 60 * time.Millisecond
+	drivers(t, func(t *testing.T, d driver) {
+		for name, off := range map[string]bool{"endpoint check": false, "endpoint check off": true} {
+			t.Run(name, func(t *testing.T) {
+				var asked atomic.Int32
+				responder := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+					asked.Add(1)
+					time.Sleep(delay) // the responder's own slowness
+					w.WriteHeader(http.StatusInternalServerError)
+				}))
+				defer responder.Close()
+				client := responder.Client()
+				defer client.CloseIdleConnections()
+				ca := certtest.NewCA(certtest.ECDSA)
+				cert := ca.Issue(certtest.Leaf{OCSPServer: responder.URL}).TLS
+				cert.Certificate = append(cert.Certificate, ca.Cert.Raw) // the issuer, whom the request names
+				s := mongotest.Start(t, mongotest.Options{TLS: &tls.Config{Certificates: []tls.Certificate{cert}}})
+				p := &profiler.Profiler{}
+				c := d.connect(t, p, s.URI(""), user{tls: &tls.Config{RootCAs: ca.Pool()}, noOCSP: off, http: client})
+				if err := c.find(testContext(t), 1); err != nil {
+					t.Fatal(err)
+				}
+				c.close()
+				r := gone(t, p)
+				for _, role := range []profiler.Role{profiler.RolePool, profiler.RoleMonitor} {
+					e := r.Endpoint(s.Addr(), role)
+					verify := e.Measure(profiler.Measure(profiler.Verify), profiler.OK)
+					handshake := e.Measure(profiler.Measure(profiler.TLS), profiler.OK)
+					if verify == nil || handshake == nil {
+						t.Fatalf("%s: measures %+v", e.Role, e.Measures)
+					}
+					if (verify.Min >= delay) == off || handshake.Max >= delay {
+						t.Errorf("%s: verify %v, tls %v; the responder takes %v", e.Role, verify.Min, handshake.Max, delay)
+					}
+				}
+				if want := int32(2); (asked.Load() >= want) == off {
+					t.Errorf("the responder was asked %d times", asked.Load())
+				}
+			})
+		}
+	})
+}
+
+// SCRAM's key derivation is the client's work: it lies in auth, apart from what the server took. A driver does it once for a client.
+func TestMongoLoginComputesInTheClient(t *testing.T) {
+	drivers(t, func(t *testing.T, d driver) {
+		s := mongotest.Start(t, mongotest.Options{
+			Users: map[string]string{"u": "p"}, Iterations: 15_000,
+			Script: mongotest.On("saslContinue", mongotest.Step{Delay: 20 * time.Millisecond}),
+		})
+		o := newOracle()
+		p := &profiler.Profiler{}
+		c := d.connect(t, p, s.UserURI("u", "p", ""), user{dial: o.dial})
+		for range 2 {
+			if err := c.find(testContext(t), 1); err != nil {
+				t.Fatal(err)
+			}
+			s.KillPool()
+		}
+		c.close()
+		gone(t, p)
+		var compute []time.Duration
+		for _, dialed := range o.dials {
+			cr := dialed.conn.Create()
+			if dialed.conn.Role() != profiler.RolePool || cr == nil || cr.Err != nil {
+				continue
+			}
+			auth := cr.Phases[profiler.Auth].Duration
+			if cr.Wire.AuthWait < 20*time.Millisecond || cr.Wire.AuthWait > auth || cr.Wire.AuthTurns != 1 {
+				t.Errorf("auth %v, of it waiting %v in %d turns", auth, cr.Wire.AuthWait, cr.Wire.AuthTurns)
+			}
+			compute = append(compute, auth-cr.Wire.AuthWait)
+		}
+		if len(compute) < 2 || compute[0] < 500*time.Microsecond || compute[1]*2 > compute[0] {
+			t.Errorf("computed for %v: want milliseconds on the first connection, next to nothing later", compute)
+		}
+		e := p.Report().Endpoint(s.Addr(), profiler.RolePool)
+		if auth := e.Measure(profiler.Measure(profiler.Auth), profiler.OK); e.AuthWait >= auth.Sum {
+			t.Errorf("waited %v of %v", e.AuthWait, auth.Sum)
+		}
+	})
+}
