@@ -2,6 +2,7 @@
 # make lint   formatting, vet and staticcheck, in every module
 # make fuzz   each fuzz target for FUZZTIME (1m)
 # make faults connections broken at every byte while they are made, against real servers
+# make timing bounds on time, for an idle machine
 # make accuracy  connprof's times against a packet capture of real connections: Linux, root, tcpdump and tshark
 # make suite-mysql  the MySQL driver's own tests, bare and with connprof underneath: the same must pass and fail
 # make overhead  what connprof costs beside other wrappers of database/sql; for an idle machine
@@ -16,7 +17,7 @@ FUZZTIME ?= 1m
 # The modules with packages of their own; each has a go.mod. The race detector looks at RACE_MODULES; the others mostly
 # compile other people's servers, which takes minutes longer with it and tells nothing about this project.
 RACE_MODULES  := .
-PLAIN_MODULES := examples examples/overhead
+PLAIN_MODULES := examples examples/overhead examples/prometheus
 MODULES       := $(RACE_MODULES) $(PLAIN_MODULES)
 
 STATICCHECK := $(GO) tool -modfile=$(CURDIR)/tools/go.mod staticcheck
@@ -28,7 +29,7 @@ say = @printf '\n== %s\n' '$(1)' >&2
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 .PHONY: all test lint bench fuzz faults accuracy servers format tidy-check bounds quickstart
-.PHONY: suite-mysql overhead scale
+.PHONY: suite-mysql overhead scale timing
 .PHONY: $(MODULES:%=lint-module/%) $(MODULES:%=test-module/%) $(MODULES:%=bench-module/%)
 
 all: test
@@ -70,6 +71,12 @@ $(PLAIN_MODULES:%=test-module/%): test-module/%:
 bounds:
 	$(call say,bounds on numbers and allocations)
 	$(GO) test -run Bounds -p 1 -count 1 $(TESTFLAGS) ./...
+
+# Bounds on time are for an idle machine, so that a busy one can't fail make test.
+timing: export CONNPROF_REQUIRE_SERVERS = 1
+timing: servers
+	$(call say,bounds on time)
+	CONNPROF_TIMING=1 $(GO) test -v -run 'Timing|BoundsOf' -p 1 -count 1 $(TESTFLAGS) ./handshake ./pool/...
 
 quickstart:
 	$(call say,quickstart)

@@ -10,6 +10,7 @@ import (
 	"time"
 	"weak"
 
+	"github.com/connprof/connprof/internal/timing"
 	"github.com/connprof/connprof/profiler"
 )
 
@@ -89,13 +90,17 @@ func TestBoundsOfAReadyConnection(t *testing.T) {
 			return float64(time.Since(start)) / n
 		}
 		bare, got := 1e9, 1e9
-		for range 150 {
+		rounds := 1
+		if timing.On() {
+			rounds = 150
+		}
+		for range rounds {
 			bare, got = min(bare, time1(nullConn{})), min(got, time1(on))
 		}
 		allocs := testing.AllocsPerRun(100, func() { call(on) })
 		t.Logf("%s: %.2f ns, bare %.2f ns, %v allocations", name, got, bare, allocs)
 		// 3 ns, or what one call takes where the machine is so slow that it takes longer.
-		if got-bare > max(3, bare) || allocs != 0 {
+		if timing.On() && got-bare > max(3, bare) || allocs != 0 {
 			t.Errorf("%s: %.2f ns more than bare and %v allocations; want at most %.2f and 0", name, got-bare, allocs, max(3, bare))
 		}
 	}
@@ -283,7 +288,7 @@ func TestBoundsOfEstablishing(t *testing.T) {
 		t.Logf("a login over TLS %v and %d bytes, bare %v; a dial %v and %d bytes, bare %v and %d",
 			loginOn, loginSize, loginOff, dialOn, dialOnSize, dialOff, dialOffSize)
 		took, size = loginOn-loginOff+dialOn-dialOff, loginSize+dialOnSize-dialOffSize
-		if took <= 15*time.Microsecond && size <= 8<<10 {
+		if size <= 8<<10 && (took <= 15*time.Microsecond || !timing.On()) {
 			return
 		}
 	}

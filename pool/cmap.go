@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/connprof/connprof/internal/goid"
 	"github.com/connprof/connprof/profiler"
@@ -38,6 +39,15 @@ type CMAP struct {
 	// Unwatched makes the connections that are not recorded; nil means a zero net.Dialer.
 	Unwatched DialFunc
 
+	// MaxConnecting is how many connections a pool makes at a time; 0 means 2, the drivers' default.
+	MaxConnecting int
+	// Pinning says that the client runs in load-balanced mode, where a cursor or a transaction keeps its connection.
+	Pinning bool
+	// RetryReads says that the driver repeats reads that failed on the network, once or, with RetryUnlimited, for as long as their
+	// timeout allows; SelectionTimeout is how long it then looks for a server.
+	RetryReads, RetryUnlimited bool
+	SelectionTimeout           time.Duration
+
 	// slots and named are read for every command, without a lock; writes hold mu.
 	slots sync.Map // slot → *member, the newest of that slot
 	named sync.Map // the driver's name of the connection → *member
@@ -47,9 +57,19 @@ type CMAP struct {
 	opening map[uint64]*opening // mu: by goroutine, what it is making
 	joining map[uint64]*member  // mu: by goroutine, what it has checked out and whose name is to be learned
 
-	waiting  atomic.Int32 // len(joining)
-	dropped  atomic.Int64
-	unjoined atomic.Int64
+	sites map[string]*site // mu: by address
+	held  []*heldOp        // mu: attempts that failed and that the driver repeats
+
+	recent recent // what the hot path finds without a map
+
+	waiting   atomic.Int32 // len(joining)
+	holding   atomic.Int32 // len(held)
+	awaited   atomic.Int64
+	draining  atomic.Int64
+	abandoned atomic.Int64
+	apart     atomic.Int64 // getMores that awaited data
+	dropped   atomic.Int64
+	unjoined  atomic.Int64
 }
 
 // Bounds of what one client keeps. A client has one monitor a server and at most maxConnecting (2) creates a pool under way.
@@ -68,6 +88,15 @@ type CMAPStats struct {
 	Unjoined int64
 	// Pending counts what goroutines have begun and not ended.
 	Pending int
+	// Held counts attempts that failed and that the driver is about to repeat.
+	Held int
+	// AwaitedHeartbeats and AwaitedGetMores count the heartbeats for which the server was asked to hold its answer, and the getMores that waited for new data: none of
+	// them is a latency.
+	AwaitedHeartbeats, AwaitedGetMores int64
+	// Draining counts the connections that came back to their pool after the client had given up on a reply that is still to come.
+	Draining int64
+	// Abandoned counts the commands that began and whose end was never told (only with Started).
+	Abandoned int64
 }
 
 // Stats takes a snapshot.
@@ -76,6 +105,8 @@ func (m *CMAP) Stats() CMAPStats {
 	defer m.mu.Unlock()
 	return CMAPStats{
 		Conns: m.size, Pending: len(m.opening) + len(m.joining), Dropped: m.dropped.Load(), Unjoined: m.unjoined.Load(),
+		Held: len(m.held), AwaitedHeartbeats: m.awaited.Load(), AwaitedGetMores: m.apart.Load(), Draining: m.draining.Load(),
+		Abandoned: m.abandoned.Load(),
 	}
 }
 

@@ -14,11 +14,14 @@ func (m *CMAP) Command(ctx context.Context, e CommandEvent) {
 		return
 	}
 	now := profiler.Now()
-	var k *member
-	if v, ok := m.named.Load(e.ConnectionID); ok {
-		k = v.(*member)
-	} else {
-		k = m.joined(e.ConnectionID)
+	k := m.recent.name(e.ConnectionID)
+	if k == nil {
+		if v, ok := m.named.Load(e.ConnectionID); ok {
+			k = v.(*member)
+			m.recent.keepName(k)
+		} else {
+			k = m.joined(e.ConnectionID)
+		}
 	}
 	if !isOperation(e.Name) {
 		return
@@ -27,14 +30,60 @@ func (m *CMAP) Command(ctx context.Context, e CommandEvent) {
 		m.unjoined.Add(1)
 		return
 	}
-	op := k.conn.Begin(ctx, profiler.OpCommand, now.Add(-e.Duration))
+	op := k.conn.BeginSelected(ctx, profiler.OpCommand, now.Add(-e.Duration))
 	op.Name, op.NS, op.Turns = e.Name, e.Database, 1
-	if e.Err == nil && isUnacknowledged(e.Name, e.Reply) {
-		op.Exclude(now)
+	tries := 0
+	if m.holding.Load() > 0 {
+		if h := m.repeated(ctx, e.Name); h != nil {
+			tries = h.tries + 1
+			op.Repeats(&h.op)
+		}
+	}
+	if k.text.coll != "" {
+		op.Coll = k.text.take(e.RequestID)
+	}
+	if e.Err == nil {
+		if m.succeeded(k, &e, &op) {
+			op.Exclude(now)
+			return
+		}
+	} else if m.hold(ctx, &e, &op, tries, now) {
 		return
 	}
 	op.Responded(ctx, now, e.Err)
 	op.End(ctx, now, e.Err)
+	if e.Err != nil {
+		o := op.Outcome()
+		k.gaveUp = o == profiler.Timeout || o == profiler.Canceled
+	}
+}
+
+// succeeded looks at a reply, and reports whether the command's duration is no latency.
+func (m *CMAP) succeeded(k *member, e *CommandEvent, op *profiler.Op) (exclude bool) {
+	if isUnacknowledged(e.Name, e.Reply) {
+		return true
+	}
+	switch e.Name {
+	case "find", "aggregate", "getMore", "listIndexes", "listCollections":
+	default:
+		return false
+	}
+	c, ok := parseCursor(e.Reply)
+	if !ok {
+		return false
+	}
+	op.Cursor = c.id
+	if coll := c.collection(); len(coll) > 0 {
+		if string(coll) != k.collection {
+			k.collection = string(coll)
+		}
+		op.Coll = k.collection
+	}
+	if e.Name == "getMore" && c.awaited() {
+		m.apart.Add(1)
+		return true
+	}
+	return false
 }
 
 // join notes that the next command of this goroutine on a connection without a known name is k's.

@@ -17,15 +17,19 @@ type PoolEvent struct {
 	// each pool, so that a client may have two connections of one address and number.
 	Address      string
 	ConnectionID uint64
-	// Duration is set for ConnectionCheckedOut: the time from asking the pool to having the connection.
+	// Duration is set for ConnectionCheckedOut and ConnectionCheckOutFailed: the time from asking the pool to its answer.
 	Duration time.Duration
-	// Reason and Err are set for ConnectionClosed.
+	// MaxPoolSize is set for ConnectionPoolCreated; 0 means no limit.
+	MaxPoolSize uint64
+	// Reason and Err are set for ConnectionClosed, Reason for ConnectionCheckOutFailed too.
 	Reason string
 	Err    error
 }
 
 // The types of PoolEvent that mean something to a CMAP.
 const (
+	poolCreated          = "ConnectionPoolCreated"
+	checkOutFailed       = "ConnectionCheckOutFailed"
 	poolClosed           = "ConnectionPoolClosed"
 	connectionCreated    = "ConnectionCreated"
 	connectionReady      = "ConnectionReady"
@@ -39,6 +43,8 @@ const (
 type CommandEvent struct {
 	// ConnectionID is the driver's name for the connection, such as "localhost:27017[-5]": another one than PoolEvent.ConnectionID.
 	ConnectionID string
+	// RequestID is that of the command's start, if Started was told of it.
+	RequestID int64
 	// Name is the command's, Database the one it ran in.
 	Name     string
 	Database string
@@ -46,8 +52,17 @@ type CommandEvent struct {
 	Duration time.Duration
 	// Reply is looked at during the call and not kept. It may be nil.
 	Reply []byte
-	// Err is the driver's error of a command that failed.
-	Err error
+	// Err is the driver's error of a command that failed, Network says that it is one of the network, not the server's.
+	Err     error
+	Network bool
+}
+
+// StartedEvent says that a command is about to be sent. Its fields are as CommandEvent's; Command is looked at during the call and not kept.
+type StartedEvent struct {
+	ConnectionID string
+	RequestID    int64
+	Name         string
+	Command      []byte
 }
 
 // HeartbeatEvent is a server heartbeat event of the SDAM monitoring specification.

@@ -13,11 +13,14 @@ var errHeartbeat = errors.New("pool: the heartbeat failed")
 // new name), the goroutine can.
 func (m *CMAP) Heartbeat(e HeartbeatEvent) {
 	if e.Awaited { // on a connection that is already there
+		if e.Type == HeartbeatSucceeded {
+			m.awaited.Add(1)
+		}
 		return
 	}
 	g := goid.Get()
 	if e.Type == HeartbeatStarted {
-		m.open(g, &opening{})
+		m.open(g, &opening{}).abandon()
 		return
 	}
 	m.mu.Lock()
@@ -40,10 +43,11 @@ func (m *CMAP) Heartbeat(e HeartbeatEvent) {
 	}
 }
 
-// open notes what goroutine g has begun to make, and ends what it left unfinished.
-func (m *CMAP) open(g uint64, o *opening) {
+// open notes what goroutine g has begun to make, and returns what it left unfinished.
+func (m *CMAP) open(g uint64, o *opening) (left *opening) {
 	m.mu.Lock()
-	left := m.opening[g]
+	defer m.mu.Unlock()
+	left = m.opening[g]
 	switch {
 	case left == nil && len(m.opening) >= maxOpening:
 		m.dropped.Add(1)
@@ -59,11 +63,16 @@ func (m *CMAP) open(g uint64, o *opening) {
 	if left != nil && left.of != nil {
 		m.removeLocked(left.of)
 	}
-	m.mu.Unlock()
-	if left != nil {
-		left.conn.Fail(noCaller, errAbandoned)
-		if left.of != nil {
-			left.of.conn.Fail(noCaller, errAbandoned)
-		}
+	return left
+}
+
+// abandon ends what a goroutine left unfinished.
+func (o *opening) abandon() {
+	if o == nil {
+		return
+	}
+	o.conn.Fail(noCaller, errAbandoned)
+	if o.of != nil {
+		o.of.conn.Fail(noCaller, errAbandoned)
 	}
 }

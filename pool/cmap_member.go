@@ -38,6 +38,13 @@ type member struct {
 	ready  atomic.Bool
 	out    atomic.Bool // checked out
 	closed atomic.Bool
+
+	removed    atomic.Bool // out of the slot, for recent
+	draining   atomic.Bool // came back while a reply is still to come
+	gaveUp     bool        // the user's: its last command ended before its reply
+	collection string      // the user's: the last one that a reply named
+	text       started     // the user's: the command that began and has not ended
+	site       *site
 }
 
 // addLocked puts k into its slot.
@@ -65,6 +72,8 @@ func (m *CMAP) removeLocked(k *member) {
 	if k.known.Load() {
 		m.named.Delete(k.driver)
 	}
+	m.recent.forget(k)
+	k.notDraining(m)
 	if k.gone || k.unlisted {
 		return
 	}
@@ -103,11 +112,15 @@ func (m *CMAP) unjoinLocked(k *member) {
 
 // find is the one member of the event's slot that fits, nil if there is none or if nothing tells which.
 func (m *CMAP) find(e *PoolEvent, fits func(*member) bool) *member {
-	v, ok := m.slots.Load(slot{e.Address, e.ConnectionID})
-	if !ok {
-		return nil
+	k := m.recent.slot(e.Address, e.ConnectionID)
+	if k == nil {
+		v, ok := m.slots.Load(slot{e.Address, e.ConnectionID})
+		if !ok {
+			return nil
+		}
+		k = v.(*member)
+		m.recent.keepID(k)
 	}
-	k := v.(*member)
 	if !k.shared.Load() {
 		return k
 	}
@@ -152,3 +165,10 @@ func isOpen(k *member) bool { return !k.closed.Load() }
 func isMade(k *member) bool { return k.ready.Load() && isOpen(k) }
 func isIdle(k *member) bool { return isMade(k) && (!k.out.Load() || k.vague.Load()) }
 func isOut(k *member) bool  { return k.out.Load() || k.vague.Load() }
+
+// notDraining ends what checkedIn noted.
+func (k *member) notDraining(m *CMAP) {
+	if k.draining.CompareAndSwap(true, false) {
+		m.draining.Add(-1)
+	}
+}

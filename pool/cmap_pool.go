@@ -27,20 +27,31 @@ func (m *CMAP) Pool(e PoolEvent) {
 		m.ready(&e)
 	case connectionClosed:
 		m.closed(&e)
+	case poolCreated:
+		m.poolCreated(&e)
+	case checkOutFailed:
+		m.checkOutFailed(&e)
 	case poolClosed:
 		m.poolClosed(&e)
 	}
 }
 
-// created begins a create. The driver's own clock for ConnectionReady starts when this returns.
+// created begins a create. The driver's own clock for ConnectionReady starts when this returns, so that ours starts as late as it can.
 func (m *CMAP) created(e *PoolEvent) {
 	g := goid.Get()
 	k := &member{slot: slot{e.Address, e.ConnectionID}, creator: g}
-	k.conn = m.Profiler.NewConn(m.endpoint(e.Address), profiler.RolePool)
-	m.open(g, &opening{of: k})
+	on := m.Profiler.Enabled()
+	e1 := m.endpoint(e.Address)
+	left := m.open(g, &opening{of: k})
 	m.mu.Lock()
+	k.site = m.siteLocked(e.Address)
+	k.site.begin()
+	if on {
+		k.conn = m.Profiler.NewConn(e1, profiler.RolePool)
+	}
 	m.addLocked(k)
 	m.mu.Unlock()
+	left.abandon()
 	if k.unlisted {
 		k.conn.CloseWithWire()
 	}
@@ -85,6 +96,7 @@ func (m *CMAP) ready(e *PoolEvent) {
 	m.mu.Unlock()
 	if k != nil && !interrupted {
 		k.conn.Ready(noCaller)
+		k.site.made(true)
 	}
 }
 
@@ -95,6 +107,10 @@ func (m *CMAP) checkedOut(e *PoolEvent) {
 		return
 	}
 	k.out.Store(true)
+	k.site.out.Add(1)
+	if k.draining.Load() {
+		k.notDraining(m)
+	}
 	if !m.Profiler.Enabled() {
 		return
 	}
@@ -103,8 +119,24 @@ func (m *CMAP) checkedOut(e *PoolEvent) {
 	}
 	if !k.vague.Load() {
 		now := profiler.Now()
-		k.conn.CheckedOut(noCaller, now.Add(-e.Duration), now)
+		asked := now.Add(-e.Duration)
+		k.conn.CheckedOut(noCaller, asked, now)
+		if e.Duration >= queuedEnough {
+			k.site.waited(asked, e.Duration-k.conn.MadeDuring(asked, now))
+		}
 	}
+}
+
+// checkOutFailed counts a caller who got nothing: it queued as the others do, and what it would have repeated is over.
+func (m *CMAP) checkOutFailed(e *PoolEvent) {
+	m.notRepeated()
+	if e.Reason != "timeout" || !m.Profiler.Enabled() {
+		return
+	}
+	m.mu.Lock()
+	s := m.siteLocked(e.Address)
+	m.mu.Unlock()
+	s.waited(profiler.Now().Add(-e.Duration), e.Duration)
 }
 
 func (m *CMAP) checkedIn(e *PoolEvent) {
@@ -113,9 +145,21 @@ func (m *CMAP) checkedIn(e *PoolEvent) {
 		return
 	}
 	if !k.vague.Load() && m.Profiler.Enabled() {
-		k.conn.CheckedIn(profiler.Now())
+		var at profiler.Instant // of one command: its end, microseconds ago
+		if m.Pinning {
+			at = profiler.Now()
+		}
+		k.conn.CheckedIn(at)
+	}
+	if k.gaveUp {
+		k.gaveUp = false
+		if !k.closed.Load() && !k.vague.Load() {
+			k.draining.Store(true)
+			m.draining.Add(1)
+		}
 	}
 	k.out.Store(false)
+	k.site.out.Add(-1)
 	if !k.known.Load() || k.closed.Load() {
 		m.mu.Lock()
 		m.unjoinLocked(k)
@@ -155,6 +199,12 @@ func (m *CMAP) closed(e *PoolEvent) {
 	}
 	wasReady := k.ready.Load()
 	k.closed.Store(true)
+	if wasReady {
+		k.site.closed(e.Reason == "idle")
+	} else {
+		k.site.made(false)
+	}
+	k.notDraining(m)
 	switch {
 	case !wasReady && k.creator != 0: // its goroutine is still at it
 	case !k.out.Load() || k.vague.Load():
@@ -212,6 +262,9 @@ func early(e *PoolEvent) error {
 
 // poolClosed forgets creates that the pool interrupted and that their goroutine, now gone, never ended.
 func (m *CMAP) poolClosed(e *PoolEvent) {
+	now := profiler.Now()
+	m.giveUp(func(h *heldOp) bool { return m.expired(h, now) })
+	m.unwatch(e.Address)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, o := range m.opening {

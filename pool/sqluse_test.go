@@ -296,3 +296,38 @@ func TestClosesHaveTheirReason(t *testing.T) {
 		})
 	}
 }
+
+func TestLimitsAreShownWhereTheUserTellsThem(t *testing.T) {
+	limits := Limits{MaxIdleConns: 3, ConnMaxIdleTime: time.Minute, ConnMaxLifetime: time.Hour}
+	p := new(profiler.Profiler)
+	db := OpenDB(p, &Connector{Connector: &fake{has: everything}, Profiler: p, Endpoint: profiler.Endpoint{Address: "a"}, Limits: limits})
+	defer db.Close()
+	other := sql.OpenDB(&fake{has: everything})
+	defer other.Close()
+	defer WatchDB(p, "b", other, limits)()
+	for _, r := range p.Report().Pools {
+		if r.MaxIdle != 3 || r.MaxIdleTime != time.Minute || r.MaxLifetime != time.Hour {
+			t.Errorf("pool %+v", r)
+		}
+	}
+}
+
+// Where several counters rose between two looks, the limits may tell; if not, nothing is guessed.
+func TestSeveralReasonsAtOnceAreToldApartByTheLimitsOrNotAtAll(t *testing.T) {
+	p := new(profiler.Profiler)
+	for _, tt := range []struct {
+		limits Limits
+		want   profiler.CloseReason
+	}{
+		{Limits{}, profiler.CloseUnknown},
+		{Limits{ConnMaxLifetime: time.Hour}, profiler.CloseIdleLimit},
+	} {
+		cs := &closes{limits: tt.limits}
+		c := p.NewConn(profiler.Endpoint{Address: tt.want.String()}, profiler.RolePool)
+		c.Ready(profiler.NoCaller)
+		cs.explain([]closing{{conn: c, at: profiler.Now(), age: time.Minute, idle: -1}}, sql.DBStats{MaxIdleClosed: 1, MaxLifetimeClosed: 1})
+		if e := p.Report().Endpoint(tt.want.String(), profiler.RolePool); e.ClosedBy[tt.want.String()] != 1 {
+			t.Errorf("%+v: closed %v, want %v", tt.limits, e.ClosedBy, tt.want)
+		}
+	}
+}

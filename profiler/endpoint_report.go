@@ -51,6 +51,7 @@ func (t *target) report(role Role) (e EndpointReport, ok bool) {
 		e.AuthWait += time.Duration(s.authWait.Load())
 		e.Excluded += s.excluded.Load()
 		e.Stale += s.stale.Load()
+		e.Repeated += s.repeated.Load()
 		e.Silent += s.silent.Load()
 		if d := time.Duration(s.silentIdle.Load()); d > 0 && (e.SilentIdle == 0 || d < e.SilentIdle) {
 			e.SilentIdle = d
@@ -113,6 +114,7 @@ func (e EndpointReport) sub(b *EndpointReport) EndpointReport {
 	r.AuthWait -= b.AuthWait
 	r.Excluded -= b.Excluded
 	r.Stale -= b.Stale
+	r.Repeated -= b.Repeated
 	r.Silent -= b.Silent
 	r.PreparedOnce -= b.PreparedOnce
 	r.PreparedBefore -= b.PreparedBefore

@@ -9,7 +9,7 @@ import (
 // and careful: what the numbers don't tell apart is not claimed.
 type Finding struct {
 	// ID is stable: "pool_churn", "create_failed", "hello_retry", "held_idle", "half_open", "stale_connections", "prepared_once",
-	// "pool_saturated".
+	// "pool_saturated", "establishment_limited".
 	ID string `json:"id"`
 	// Severity is "info", "warning" or "critical".
 	Severity string `json:"severity"`
@@ -37,6 +37,9 @@ func findings(r *Report) []Finding {
 	}
 	for i := range r.Pools {
 		if f, ok := saturated(r, &r.Pools[i]); ok {
+			fs = append(fs, f)
+		}
+		if f, ok := establishmentLimited(&r.Pools[i]); ok {
 			fs = append(fs, f)
 		}
 	}

@@ -23,10 +23,16 @@ type Op struct {
 	idle         time.Duration
 	wait, queued time.Duration
 	staleIdle    time.Duration
-	// Turns, Name, Text and NS are Operation's Turns, Name, Text and Namespace, Prepared its Prepared, Driver and Consumer its rows' times.
+	lost         time.Duration // in earlier attempts
+	selection    time.Duration
+	selected     bool  // selection is known
+	tries        uint8 // earlier attempts
+	// Turns, Name, Text, NS, Coll and Cursor are Operation's Turns, Name, Text, Namespace, Collection and Cursor, Prepared its Prepared, Driver and Consumer its rows' times.
 	// They may be set until End.
 	Turns            int
 	Name, Text, NS   string
+	Coll             string
+	Cursor           int64
 	Driver, Consumer time.Duration
 }
 
@@ -41,17 +47,11 @@ func (c *Conn) BeginIn(o *Op, ctx context.Context, k OpKind, at Instant) {
 	if o == nil {
 		return
 	}
-	if c == nil {
-		*o = Op{}
+	if *o = (Op{}); c == nil {
 		return
 	}
 	u := &c.use
-	// Field by field: clearing 200 bytes with pointers in them takes longer than the rest of this function.
-	o.c, o.m, o.kind, o.n = c, nil, k, u.n+1
-	o.outcome, o.waitFor, o.dead, o.waitKnown, o.quiet, o.Prepared = OK, WaitUnknown, 0, false, false, NotPrepared
-	o.start, o.first, o.asked = 0, 0, 0
-	o.idle, o.wait, o.queued, o.staleIdle = 0, 0, 0, 0
-	o.Turns, o.Name, o.Text, o.NS, o.Driver, o.Consumer = 0, "", "", "", 0, 0
+	o.c, o.kind, o.n = c, k, u.n+1
 	if c.p.off.Load() {
 		o.quiet = true
 		return
@@ -258,6 +258,7 @@ func (o *Op) reportFrom(first int, ctx context.Context, k Kind, end Instant, err
 func (o *Op) operation(p *Operation, end Instant, err error) {
 	c := o.c
 	p.Kind, p.Name, p.Text, p.Namespace, p.N, p.Turns, p.Prepared = o.kind, o.Name, o.Text, o.NS, o.n, o.Turns, o.Prepared
+	p.Collection, p.Cursor = o.Coll, o.Cursor
 	start := c.create.Start.Add(o.start.Sub(c.started)) // see Conn.Time
 	p.Start, p.FirstResponse = start, start.Add(o.first.Sub(o.start))
 	if end.Known() {
@@ -270,4 +271,8 @@ func (o *Op) operation(p *Operation, end Instant, err error) {
 		p.Wait, p.Queued, p.WaitKnown, p.WaitFor = o.wait, o.queued, true, o.waitFor
 		p.Attempts, p.StaleIdle = 1+int(o.dead), o.staleIdle
 	}
+	if o.tries > 0 {
+		p.Attempts, p.Lost = max(p.Attempts, 1)+int(o.tries), o.lost
+	}
+	p.Selection, p.SelectionKnown = o.selection, o.selected
 }

@@ -3,7 +3,6 @@ package profiler
 import (
 	"context"
 	"errors"
-	"reflect"
 	"testing"
 	"time"
 )
@@ -197,23 +196,4 @@ func TestOperationsWhileOffAreOnlyCounted(t *testing.T) {
 			t.Errorf("excluded %d, stale %d, events %v", e.Excluded, e.Stale, r.kinds())
 		}
 	})
-}
-
-func TestBeginInForgetsAllThatWas(t *testing.T) {
-	_, c := ready()
-	var fresh Op
-	c.BeginIn(&fresh, context.Background(), OpExec, 1)
-	used := Op{
-		c: c, m: new(mark), kind: OpQuery, outcome: Failed, waitFor: WaitFree, dead: 1, waitKnown: true, quiet: true, Prepared: PreparedOnce,
-		start: 2, first: 3, asked: 4, n: 5, idle: 6, wait: 7, queued: 8, staleIdle: 9, Turns: 10, Name: "a", Text: "b", NS: "c", Driver: 11, Consumer: 12,
-	}
-	v := reflect.ValueOf(used)
-	for i := range v.NumField() {
-		if v.Field(i).IsZero() {
-			t.Fatalf("the test has no value for %s", v.Type().Field(i).Name)
-		}
-	}
-	if c.BeginIn(&used, context.Background(), OpExec, 1); used != fresh {
-		t.Errorf("got %+v, want %+v", used, fresh)
-	}
 }

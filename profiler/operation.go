@@ -38,6 +38,10 @@ type Operation struct {
 	Name, Text string
 	// Namespace is the database, where the operation names one.
 	Namespace string
+	// Collection is MongoDB's, where something names it: a reply with a cursor, or the command's start. Cursor is the cursor that the reply
+	// left open, 0 for none: a later getMore of that cursor is a part of the same result.
+	Collection string
+	Cursor     int64
 	// N is the operation's index on its connection, from 1: 1 is the first query, all others are reused ones.
 	N uint64
 	// Asked is when the caller asked the pool; zero if unknown.
@@ -54,6 +58,13 @@ type Operation struct {
 	// dead connection was meant for unless the caller's context carries Asked's mark (pool.DB's calls do).
 	Attempts  int
 	StaleIdle time.Duration
+	// Lost is what the earlier attempts of an operation that the driver repeated took, the search for another connection included: from the
+	// first attempt's start to Start. 0 if it was not repeated.
+	Lost time.Duration
+	// Selection is what choosing a server took before the pool was asked (MongoDB's server selection, the wait for a first heartbeat
+	// included), valid if SelectionKnown: it takes Asked's mark in the operation's context.
+	Selection      time.Duration
+	SelectionKnown bool
 	// Idle is how long the connection was unused before this operation; 0 within one use, and for a new connection.
 	Idle time.Duration
 	// Turns counts the awaited round trips up to the first response, 0 if unknown.

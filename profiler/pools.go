@@ -24,6 +24,13 @@ type PoolStats struct {
 	MaxIdle     int           `json:"max_idle,omitempty"`
 	MaxIdleTime time.Duration `json:"max_idle_time_ns,omitempty"`
 	MaxLifetime time.Duration `json:"max_lifetime_ns,omitempty"`
+	// MaxMaking is how many connections the pool makes at a time, 0 for no limit of its own (MongoDB's maxConnecting), Making how many it
+	// makes now. MakingWaitCount and MakingWaitDuration count the callers that had to wait because that many were being made while the
+	// pool was not full: none of them is in WaitCount.
+	MaxMaking          int           `json:"max_making,omitempty"`
+	Making             int           `json:"making,omitempty"`
+	MakingWaitCount    int64         `json:"making_wait_count,omitempty"`
+	MakingWaitDuration time.Duration `json:"making_wait_ns,omitempty"`
 }
 
 func (s PoolStats) add(o PoolStats) PoolStats {
@@ -32,6 +39,8 @@ func (s PoolStats) add(o PoolStats) PoolStats {
 	s.IdleLimitClosed += o.IdleLimitClosed
 	s.IdleTimeClosed += o.IdleTimeClosed
 	s.LifetimeClosed += o.LifetimeClosed
+	s.MakingWaitCount += o.MakingWaitCount
+	s.MakingWaitDuration += o.MakingWaitDuration
 	return s
 }
 
@@ -41,6 +50,8 @@ func (s PoolStats) sub(o PoolStats) PoolStats {
 	s.IdleLimitClosed -= o.IdleLimitClosed
 	s.IdleTimeClosed -= o.IdleTimeClosed
 	s.LifetimeClosed -= o.LifetimeClosed
+	s.MakingWaitCount -= o.MakingWaitCount
+	s.MakingWaitDuration -= o.MakingWaitDuration
 	return s
 }
 
@@ -133,6 +144,8 @@ func (ps *pools) report() []PoolReport {
 			e.r.InUse += s.InUse
 			e.r.Idle += s.Idle
 			e.r.MaxIdle += s.MaxIdle
+			e.r.MaxMaking += s.MaxMaking
+			e.r.Making += s.Making
 			e.r.MaxIdleTime = max(e.r.MaxIdleTime, s.MaxIdleTime)
 			e.r.MaxLifetime = max(e.r.MaxLifetime, s.MaxLifetime)
 			e.r.PoolStats = e.r.PoolStats.add(s)

@@ -55,6 +55,8 @@ type EndpointReport struct {
 	// them.
 	Excluded int64 `json:"excluded"`
 	Stale    int64 `json:"stale"`
+	// Repeated counts the attempts with which the driver repeated one that had failed.
+	Repeated int64 `json:"repeated,omitempty"`
 	// HeldIdle counts the connections that are in a caller's hands and on which nothing has happened for Profiler.HeldIdleAfter or more,
 	// HeldIdleLongest is the longest such time. Both are those of the moment.
 	HeldIdle        int64         `json:"held_idle"`

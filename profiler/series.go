@@ -58,6 +58,7 @@ type series struct {
 	versions  [5]atomic.Int64 // TLS 1.0 … 1.3, other
 	excluded  atomic.Int64    // operations whose duration is not a latency
 	stale     atomic.Int64    // dead connections that were met
+	repeated  atomic.Int64    // attempts that repeated one that had failed
 
 	prepared                 [3]atomic.Int64 // operations, by Prepared
 	statements, once         atomic.Int64    // statements that callers prepared and closed; those of them that ran once

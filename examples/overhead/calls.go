@@ -1,6 +1,10 @@
 package main
 
-import "context"
+import (
+	"context"
+
+	"go.opentelemetry.io/otel/trace"
+)
 
 // A call is what is measured: one use of a database.
 type call struct {
@@ -44,9 +48,11 @@ func (c call) prepare(ctx context.Context, db database) error {
 
 type depth int
 
-// deep is a context twelve values deep, as those of requests are.
+// deep is a context twelve values deep, as those of requests are: requests that a tracer has decided not to sample.
 func deep() context.Context {
-	ctx := context.Background()
+	ctx := trace.ContextWithSpanContext(context.Background(), trace.NewSpanContext(trace.SpanContextConfig{
+		TraceID: trace.TraceID{1}, SpanID: trace.SpanID{1}, Remote: true,
+	}))
 	for i := range depth(12) {
 		ctx = context.WithValue(ctx, i, i)
 	}

@@ -9,9 +9,13 @@ import (
 
 func poolMonitor(m *pool.CMAP, user *event.PoolMonitor) *event.PoolMonitor {
 	ours := func(e *event.PoolEvent) {
-		m.Pool(pool.PoolEvent{
+		pe := pool.PoolEvent{
 			Type: e.Type, Address: e.Address, ConnectionID: e.ConnectionID, Duration: e.Duration, Reason: e.Reason, Err: e.Error,
-		})
+		}
+		if e.PoolOptions != nil {
+			pe.MaxPoolSize = e.PoolOptions.MaxPoolSize
+		}
+		m.Pool(pe)
 	}
 	if user == nil || user.Event == nil {
 		return &event.PoolMonitor{Event: ours}
@@ -35,7 +39,8 @@ func commandMonitor(m *pool.CMAP, user *event.CommandMonitor) *event.CommandMoni
 		Started: user.Started, // never ours: the driver copies each command for it
 		Succeeded: func(ctx context.Context, e *event.CommandSucceededEvent) {
 			m.Command(ctx, pool.CommandEvent{
-				ConnectionID: e.ConnectionID, Name: e.CommandName, Database: e.DatabaseName, Duration: e.Duration, Reply: e.Reply,
+				ConnectionID: e.ConnectionID, RequestID: e.RequestID,
+				Name: e.CommandName, Database: e.DatabaseName, Duration: e.Duration, Reply: e.Reply,
 			})
 			if user.Succeeded != nil {
 				user.Succeeded(ctx, e)
@@ -43,7 +48,8 @@ func commandMonitor(m *pool.CMAP, user *event.CommandMonitor) *event.CommandMoni
 		},
 		Failed: func(ctx context.Context, e *event.CommandFailedEvent) {
 			m.Command(ctx, pool.CommandEvent{
-				ConnectionID: e.ConnectionID, Name: e.CommandName, Database: e.DatabaseName, Duration: e.Duration, Err: failure(e.Failure),
+				ConnectionID: e.ConnectionID, RequestID: e.RequestID,
+				Name: e.CommandName, Database: e.DatabaseName, Duration: e.Duration, Network: isNetwork(e.Failure), Err: failure(e.Failure),
 			})
 			if user.Failed != nil {
 				user.Failed(ctx, e)

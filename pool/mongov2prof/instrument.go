@@ -3,6 +3,7 @@ package mongov2prof
 import (
 	"context"
 	"net"
+	"time"
 
 	"github.com/connprof/connprof/handshake"
 	"github.com/connprof/connprof/pool"
@@ -38,6 +39,7 @@ func Instrument(p *profiler.Profiler, o *options.ClientOptions) *options.ClientO
 	e := profiler.Endpoint{System: "mongodb"}
 	d := &handshake.Dialer{Profiler: p, Endpoint: e, DialFunc: dial}
 	w.cmap = &pool.CMAP{Profiler: p, Endpoint: e, Dial: d.DialContext, Unwatched: dial}
+	configure(w.cmap, &c)
 	w.ourPool = poolMonitor(w.cmap, w.pool)
 	w.ourCommand = commandMonitor(w.cmap, w.command)
 	w.ourServer = serverMonitor(w.cmap, w.server)
@@ -50,6 +52,20 @@ func Instrument(p *profiler.Profiler, o *options.ClientOptions) *options.ClientO
 func Connect(p *profiler.Profiler, uri string, opts ...*options.ClientOptions) (*mongo.Client, error) {
 	all := append([]*options.ClientOptions{options.Client().ApplyURI(uri)}, opts...)
 	return mongo.Connect(Instrument(p, options.MergeClientOptions(all...)))
+}
+
+// configure tells m what the client's options say of its behaviour; the defaults are both drivers'.
+func configure(m *pool.CMAP, c *options.ClientOptions) {
+	if c.MaxConnecting != nil {
+		m.MaxConnecting = int(*c.MaxConnecting)
+	}
+	m.RetryReads = c.RetryReads == nil || *c.RetryReads
+	m.Pinning = c.LoadBalanced != nil && *c.LoadBalanced
+	m.SelectionTimeout = 30 * time.Second
+	if c.ServerSelectionTimeout != nil {
+		m.SelectionTimeout = *c.ServerSelectionTimeout
+	}
+	m.RetryUnlimited = c.Timeout != nil && *c.Timeout > 0
 }
 
 // wrapped is the dialer of instrumented options. It knows what they were before.

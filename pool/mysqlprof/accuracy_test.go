@@ -11,6 +11,7 @@ import (
 
 	"github.com/connprof/connprof/handshake"
 	"github.com/connprof/connprof/internal/mariadbtest"
+	"github.com/connprof/connprof/internal/timing"
 	"github.com/connprof/connprof/profiler"
 )
 
@@ -153,10 +154,8 @@ func TestTLSFactsAreThoseOfTheClient(t *testing.T) {
 }
 
 // The passive time of TLS against the explicit one, over 500 connections a shape: the median may differ by 10 µs.
-func TestBoundsOfThePassiveTLSTime(t *testing.T) {
-	if raceEnabled {
-		t.Skip("bounds on time are checked without the race detector")
-	}
+func TestTimingOfThePassiveTLS(t *testing.T) {
+	timing.Only(t)
 	s := mariadbtest.Start(t)
 	for _, sh := range shapes {
 		t.Run(sh.name, func(t *testing.T) {

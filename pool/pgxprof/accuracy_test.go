@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/connprof/connprof/internal/postgrestest"
+	"github.com/connprof/connprof/internal/timing"
 	"github.com/connprof/connprof/profiler"
 )
 
@@ -104,10 +105,8 @@ func TestTLSFactsAreThoseOfTheClient(t *testing.T) {
 
 // The passive time of TLS against the explicit one, over 500 connections a shape: the median may differ by 20 µs. With TLS 1.2 the
 // explicit one goes on after the last read, with what verifies it; on a busy machine that takes longer, so the best of three rounds counts.
-func TestBoundsOfThePassiveTLSTime(t *testing.T) {
-	if raceEnabled {
-		t.Skip("bounds on time are checked without the race detector")
-	}
+func TestTimingOfThePassiveTLS(t *testing.T) {
+	timing.Only(t)
 	const bound = 20 * time.Microsecond
 	s := postgrestest.Start(t)
 	for _, sh := range shapes {

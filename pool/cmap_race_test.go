@@ -1,5 +1,5 @@
 //go:build race
 
-package mysqlprof
+package pool_test
 
 const raceEnabled = true
