@@ -43,10 +43,11 @@ type CMAP struct {
 	MaxConnecting int
 	// Pinning says that the client runs in load-balanced mode, where a cursor or a transaction keeps its connection.
 	Pinning bool
-	// RetryReads says that the driver repeats reads that failed on the network, once or, with RetryUnlimited, for as long as their
-	// timeout allows; SelectionTimeout is how long it then looks for a server.
-	RetryReads, RetryUnlimited bool
-	SelectionTimeout           time.Duration
+	// RetryReads says that the driver repeats reads that failed on the network: once, or with RetryUnlimited for as long as it takes, which
+	// RetryWithinDeadline restricts to contexts that have a deadline. SelectionTimeout is how long it then looks for a server.
+	RetryReads, RetryUnlimited, RetryWithinDeadline bool
+
+	SelectionTimeout time.Duration
 
 	// slots and named are read for every command, without a lock; writes hold mu.
 	slots sync.Map // slot → *member, the newest of that slot

@@ -30,7 +30,8 @@ func (m *CMAP) Command(ctx context.Context, e CommandEvent) {
 		m.unjoined.Add(1)
 		return
 	}
-	op := k.conn.BeginSelected(ctx, profiler.OpCommand, now.Add(-e.Duration))
+	var op profiler.Op
+	k.conn.BeginSelected(&op, ctx, profiler.OpCommand, now.Add(-e.Duration))
 	op.Name, op.NS, op.Turns = e.Name, e.Database, 1
 	tries := 0
 	if m.holding.Load() > 0 {

@@ -3,6 +3,7 @@ package pool_test
 import (
 	"context"
 	"net"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -175,6 +176,14 @@ func TestMongoQueueForCreates(t *testing.T) {
 			t.Errorf("queued for 0, 1, 2 creates of others: %v callers", queued)
 		}
 
+		r := p.Report()
+		if w := r.Pools[0]; w.MakingWaitCount < 1 || w.MakingWaitCount > 4 || w.WaitCount != 0 || w.MaxMaking != 2 && w.Live > 0 {
+			t.Errorf("%d waited for others' creates, %d for a full pool", w.MakingWaitCount, w.WaitCount)
+		}
+		if f := finding(r, "establishment_limited"); f == nil || strings.Contains(f.Advice, "maxPoolSize") || finding(r, "pool_saturated") != nil {
+			t.Errorf("findings %+v", r.Findings)
+		}
+
 		// A caller who gives up does not end the create, which is later used by someone else.
 		p2 := &profiler.Profiler{}
 		c = d.connect(t, p2, s.UserURI("u", "p", ""), user{})
@@ -198,34 +207,76 @@ func TestMongoQueueForCreates(t *testing.T) {
 	})
 }
 
-// The first find's connection is cut; the driver repeats it on another.
-func TestMongoRetryKeepsTheCounts(t *testing.T) {
+// The first find's connection is cut; the driver repeats it on another. That is one operation of two attempts, and none failed.
+func TestMongoRetryIsOneOperation(t *testing.T) {
 	drivers(t, func(t *testing.T, d driver) {
 		s := mongotest.Start(t, mongotest.Options{
 			Users: map[string]string{"u": "p"}, Script: mongotest.OnNth("find", 1, mongotest.Step{Close: true}),
 		})
 		o := newOracle()
-		p := &profiler.Profiler{Sinks: []profiler.Sink{o}}
+		var tl profiler.Timeline
+		p := &profiler.Profiler{Sinks: []profiler.Sink{o, &tl}}
 		c := d.connect(t, p, s.UserURI("u", "p", ""), user{dial: o.dial, command: o.command})
 		if err := c.find(o.operation(testContext(t)), 1); err != nil {
 			t.Fatal(err)
 		}
 		e := p.Report().Endpoint(s.Addr(), profiler.RolePool)
-		if e.Created != 2 || e.Created != e.Live+e.Closed || e.ClosedBy["error"] != 1 {
-			t.Errorf("%d created, %d live, closed by %v", e.Created, e.Live, e.ClosedBy)
+		if e.Created != 2 || e.Created != e.Live+e.Closed || e.ClosedBy["error"] != 1 || e.Repeated != 1 {
+			t.Errorf("%d created, %d live, closed by %v, %d repeated", e.Created, e.Live, e.ClosedBy, e.Repeated)
 		}
-		if f := e.Measure(profiler.MeasureFirstQuery, profiler.Failed); f == nil || f.Count != 1 {
-			t.Errorf("the command that failed: %+v", f)
+		first, reused := e.Queries()
+		if first != 1 || reused != 0 || e.Measure(profiler.MeasureFirstQuery, profiler.Failed) != nil {
+			t.Errorf("%d first, %d reused operations, measures %+v", first, reused, e.Measures)
 		}
-		if f := e.Measure(profiler.MeasureFirstQuery, profiler.OK); f == nil || f.Count != 1 {
-			t.Errorf("the command that was repeated: %+v", f)
+		var second *profiler.Create
+		for _, ev := range tl.Events() {
+			switch {
+			case ev.Kind == profiler.KindCreate && ev.Conn.Role() == profiler.RolePool:
+				second = ev.Conn.Create()
+			case ev.Kind == profiler.KindOperation:
+				op := ev.Op
+				if op.Attempts != 2 || op.N != 1 || op.Err != nil || op.Lost < second.Duration || ev.Conn.Create() != second {
+					t.Errorf("%d attempts, number %d, lost %v, error %v", op.Attempts, op.N, op.Lost, op.Err)
+				}
+			}
 		}
 		c.close()
-		if r := o.compare(t, s.Conns()); r.wrong != 0 || r.commands != 2 {
+		if r := o.compare(t, s.Conns()); r.wrong != 0 || r.commands != 2 || r.missing != 0 {
 			t.Errorf("%v", r)
 		}
 		if e := p.Report().Endpoint(s.Addr(), profiler.RolePool); e.Live != 0 || e.Closed != 2 {
 			t.Errorf("%d live, %d closed", e.Live, e.Closed)
+		}
+	})
+}
+
+// A read that fails twice is one failed operation: the driver repeats once. A client that doesn't repeat has one failed attempt.
+func TestMongoRetryThatFails(t *testing.T) {
+	drivers(t, func(t *testing.T, d driver) {
+		for params, attempts := range map[string]int{"": 2, "retryReads=false": 1} {
+			s := mongotest.Start(t, mongotest.Options{Script: mongotest.On("find", mongotest.Step{Close: true})})
+			var tl profiler.Timeline
+			p := &profiler.Profiler{Sinks: []profiler.Sink{&tl}}
+			c := d.connect(t, p, s.URI(params), user{})
+			for range 2 { // the caller's own repetition is another operation, though its context is the same
+				if err := c.find(context.Background(), 1); err == nil {
+					t.Error("no error")
+				}
+			}
+			c.close()
+			n := 0
+			for _, e := range tl.Events() {
+				if e.Kind != profiler.KindOperation {
+					continue
+				}
+				n++
+				if e.Op.Attempts != attempts || e.Op.Outcome != profiler.Failed {
+					t.Errorf("%q: %d attempts, outcome %v", params, e.Op.Attempts, e.Op.Outcome)
+				}
+			}
+			if n != 2 {
+				t.Errorf("%q: %d operations", params, n)
+			}
 		}
 	})
 }
@@ -249,7 +300,23 @@ func TestMongoClientForEachCall(t *testing.T) {
 			t.Errorf("pool: %d created, %d live; monitor: %d created, %d live; %d first, %d reused",
 				pool.Created, pool.Live, monitor.Created, monitor.Live, first, reused)
 		}
+		if w := r.Pools[0]; w.Name != s.Addr() || w.Opened != 20 || w.Live != 0 {
+			t.Errorf("%d pools were opened, %d are live", w.Opened, w.Live)
+		}
+		if f := finding(r, "pool_churn"); f == nil || !strings.Contains(f.Advice, "build the client once") {
+			t.Errorf("findings %+v", r.Findings)
+		}
 	})
+}
+
+// finding is the finding of that ID, nil if there is none.
+func finding(r profiler.Report, id string) *profiler.Finding {
+	for i := range r.Findings {
+		if r.Findings[i].ID == id {
+			return &r.Findings[i]
+		}
+	}
+	return nil
 }
 
 func TestMongoUnacknowledgedWritesAreNoLatencies(t *testing.T) {

@@ -107,7 +107,6 @@ func (m *CMAP) checkedOut(e *PoolEvent) {
 		return
 	}
 	k.out.Store(true)
-	k.site.out.Add(1)
 	if k.draining.Load() {
 		k.notDraining(m)
 	}
@@ -159,7 +158,6 @@ func (m *CMAP) checkedIn(e *PoolEvent) {
 		}
 	}
 	k.out.Store(false)
-	k.site.out.Add(-1)
 	if !k.known.Load() || k.closed.Load() {
 		m.mu.Lock()
 		m.unjoinLocked(k)

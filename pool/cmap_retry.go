@@ -28,7 +28,7 @@ const maxHeld = 64
 
 // repeats says that the driver is bound to send the command again.
 func (m *CMAP) repeats(ctx context.Context, e *CommandEvent, tries int) bool {
-	if !m.RetryReads || !e.Network || m.Pinning || tries > 0 && !m.RetryUnlimited || ctx != nil && ctx.Err() != nil {
+	if !m.RetryReads || !e.Network || tries > 0 && !m.unlimited(ctx) || ctx != nil && ctx.Err() != nil {
 		return false
 	}
 	switch e.Name {
@@ -36,6 +36,14 @@ func (m *CMAP) repeats(ctx context.Context, e *CommandEvent, tries int) bool {
 		return true
 	}
 	return false
+}
+
+func (m *CMAP) unlimited(ctx context.Context) bool {
+	if m.RetryUnlimited || !m.RetryWithinDeadline || ctx == nil {
+		return m.RetryUnlimited
+	}
+	_, ok := ctx.Deadline()
+	return ok
 }
 
 // hold keeps a failed attempt for the one that repeats it, and says whether it does.

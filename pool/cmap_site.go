@@ -16,7 +16,6 @@ type site struct {
 	maxOpen    atomic.Int64 // maxPoolSize, 0 for no limit
 	open       atomic.Int64 // connections, those being made included
 	making     atomic.Int64 // created and not ready
-	out        atomic.Int64 // checked out
 	busyAt     atomic.Int64 // Instant when making last was at maxMaking
 	fullAt     atomic.Int64 // Instant when open last was at maxOpen
 	fullWaits  atomic.Int64
@@ -98,8 +97,17 @@ func (s *site) waited(asked profiler.Instant, queued time.Duration) {
 	}
 }
 
-func (s *site) stats() profiler.PoolStats {
-	open, making, out := s.open.Load(), s.making.Load(), s.out.Load()
+// stats counts the connections in use one by one: a counter of them would be one that all cores write for every command.
+func (m *CMAP) stats(s *site) profiler.PoolStats {
+	now := profiler.Now()
+	m.giveUp(func(h *heldOp) bool { return m.expired(h, now) })
+	open, making, out := s.open.Load(), s.making.Load(), int64(0)
+	m.slots.Range(func(_, v any) bool {
+		if k := v.(*member); k.site == s && k.out.Load() {
+			out++
+		}
+		return true
+	})
 	return profiler.PoolStats{
 		MaxOpen: int(s.maxOpen.Load()), Open: int(open), InUse: int(out), Idle: int(max(0, open-making-out)),
 		WaitCount: s.fullWaits.Load(), WaitDuration: time.Duration(s.fullTime.Load()),
@@ -116,7 +124,7 @@ func (m *CMAP) poolCreated(e *PoolEvent) {
 	s.maxOpen.Store(int64(e.MaxPoolSize))
 	first := len(s.stops) == 0
 	m.mu.Unlock()
-	stats := s.stats
+	stats := func() profiler.PoolStats { return m.stats(s) }
 	if !first { // the counts are those of the first one
 		stats = func() profiler.PoolStats { return profiler.PoolStats{} }
 	}

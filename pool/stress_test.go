@@ -175,11 +175,12 @@ func TestStressWithCancelsKillsAndResizes(t *testing.T) {
 	if e.Created != d.made.Load() || e.Closed != e.Created || e.Live != 0 || len(p.Conns()) != 0 || e.HeldIdle != 0 {
 		t.Errorf("created %d of %d, closed %d, live %d, listed %d, held %d", e.Created, d.made.Load(), e.Closed, e.Live, len(p.Conns()), e.HeldIdle)
 	}
-	if int64(first+reused) != seen.ops.Load() || seen.responses.Load() != seen.ops.Load() || int64(first) != seen.first.Load() || first > uint64(e.Created) {
-		t.Errorf("%d + %d operations, sinks saw %d, %d of them first, %d responses", first, reused, seen.ops.Load(), seen.first.Load(), seen.responses.Load())
+	if ops := seen.ops.Load(); int64(first+reused) != ops || seen.responses.Load() != ops || int64(first) != seen.first.Load() || first > uint64(e.Created) {
+		t.Errorf("%d + %d operations, sinks saw %d, %d of them first, %d responses", first, reused, ops, seen.first.Load(), seen.responses.Load())
 	}
 	if seen.creates.Load() != e.Created+e.Failed || seen.failed.Load() != e.Failed || seen.closes.Load()+r.Dropped.Closes != e.Closed {
-		t.Errorf("sinks saw %d creates, %d failed, %d closes; %d were lost", seen.creates.Load(), seen.failed.Load(), seen.closes.Load(), r.Dropped.Closes)
+		t.Errorf("sinks saw %d creates, %d failed, %d closes; %d were lost",
+			seen.creates.Load(), seen.failed.Load(), seen.closes.Load(), r.Dropped.Closes)
 	}
 	got, want := time.Duration(seen.waited.Load()+lost.Load()), stats.WaitDuration
 	if diff := (got - want).Abs(); diff > want/20+20*time.Millisecond {

@@ -53,16 +53,14 @@ func (o *Op) GiveUp(ctx context.Context, err error) {
 	o.c = nil
 }
 
-// BeginSelected is Begin for a driver that chooses a server before it asks that server's pool. Asked's mark in ctx then says when the
+// BeginSelected is BeginIn for a driver that chooses a server before it asks that server's pool. Asked's mark in ctx then says when the
 // caller came: its time up to the asking of the pool is Operation.Selection, and no part of the wait.
-func (c *Conn) BeginSelected(ctx context.Context, k OpKind, at Instant) (o Op) {
-	m := markOf(ctx)
-	came := m.take()
-	c.BeginIn(&o, ctx, k, at)
+func (c *Conn) BeginSelected(o *Op, ctx context.Context, k OpKind, at Instant) {
+	came := markOf(ctx).take()
+	c.BeginIn(o, ctx, k, at)
 	if came.Known() && o.waitKnown {
 		o.selection, o.selected = max(time.Duration(0), o.asked.Sub(came)), true
 	}
-	return o
 }
 
 // MadeDuring is how much of the time from from to to was spent on making the connection.

@@ -73,9 +73,11 @@ func halfOpen(e *EndpointReport) (Finding, bool) {
 	}
 	f := Finding{
 		ID: "half_open", Severity: "info", Subject: e.Address, Title: "connections may die unnoticed while they are idle",
-		Evidence: fmt.Sprintf("%d queries got no answer on a connection that had been idle for %s or more; the longest idle time after which one answered is %s",
+		Evidence: fmt.Sprintf("%d queries got no answer on a connection that had been idle for %s or more; "+
+			"the longest idle time after which one answered is %s",
 			e.Silent, round(e.SilentIdle), round(e.AnsweredIdle)),
-		Advice: fmt.Sprintf("suspect a firewall or NAT that forgets idle connections: set ConnMaxIdleTime below %s, and TCP keep-alives more often than that",
+		Advice: fmt.Sprintf("suspect a firewall or NAT that forgets idle connections: set ConnMaxIdleTime below %s, "+
+			"and TCP keep-alives more often than that",
 			round(e.SilentIdle)),
 	}
 	if e.Silent >= 3 {
@@ -93,7 +95,8 @@ func stale(e *EndpointReport) (Finding, bool) {
 	}
 	return Finding{
 		ID: "stale_connections", Severity: "warning", Subject: e.Address, Title: "idle connections are closed by the other side",
-		Evidence: fmt.Sprintf("%d connections were found dead when a caller was to have them, after %s to %s idle; the longest idle time that one survived is %s",
+		Evidence: fmt.Sprintf("%d connections were found dead when a caller was to have them, after %s to %s idle; "+
+			"the longest idle time that one survived is %s",
 			e.Stale, round(d.Min), round(d.Max), round(e.AnsweredIdle)),
 		Advice: "set ConnMaxIdleTime (and ConnMaxLifetime) below the server's own limit, or find what kills them: each costs a new connection",
 	}, true

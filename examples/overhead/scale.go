@@ -67,7 +67,8 @@ func memory(w io.Writer, n int) error {
 	}
 	model := (heap()-before)/int64(n) - 8 // our own pointer
 	runtime.KeepAlive(conns)
-	fmt.Fprintf(w, "memory per live connection, of %d: %d bytes in the profiler (bound: 1024), %d with the driver.Conn's wrapper; database/sql itself %d\n",
+	fmt.Fprintf(w, "memory per live connection, of %d: %d bytes in the profiler (bound: 1024), %d with the driver.Conn's wrapper; "+
+		"database/sql itself %d\n",
 		n, model, profiled-bare, bare)
 	return nil
 }

@@ -61,7 +61,10 @@ func batch(goroutines, n int, f func() error) (sample, error) {
 	w, c := time.Since(wall), cpuTime()-cpu
 	runtime.ReadMemStats(&after)
 	per := func(x uint64) float64 { return float64(x) / float64(n) }
-	return sample{float64(c) / float64(n), float64(w) / float64(n), per(after.TotalAlloc - before.TotalAlloc), per(after.Mallocs - before.Mallocs)}, nil
+	return sample{
+		cpu: float64(c) / float64(n), wall: float64(w) / float64(n),
+		bytes: per(after.TotalAlloc - before.TotalAlloc), allocs: per(after.Mallocs - before.Mallocs),
+	}, nil
 }
 
 // clockRead is the price of one reading of the monotonic clock.
@@ -84,8 +87,9 @@ func clockRead() float64 {
 // overhead prints the table: rounds batches of n calls of each subject, interleaved, so that what disturbs the machine disturbs all.
 func overhead(w io.Writer, rounds, n int) error {
 	ctx := deep()
-	fmt.Fprintf(w, "%d rounds of %d calls each, interleaved; %d CPUs. ns a call: median CPU and least wall time, and what each is over that of bare\n"+
-		"database/sql; the latter also in readings of the monotonic clock, which are two thirds of what a profiler costs.\n", rounds, n, runtime.NumCPU())
+	fmt.Fprintf(w, "%d rounds of %d calls each, interleaved; %d CPUs. ns a call: median CPU and least wall time, and what each is over that "+
+		"of bare\ndatabase/sql; the latter also in readings of the monotonic clock, which are half of what a profiler costs.\n",
+		rounds, n, runtime.NumCPU())
 	for _, c := range calls {
 		samples := make([][]sample, len(subjects))
 		var clocks []float64

@@ -84,7 +84,8 @@ func TestRequireReuseFailsWithTheReport(t *testing.T) {
 		}
 		tb := &recorder{TB: t}
 		RequireReuse(tb, &p, tt.least)
-		if (tb.told == "") != (tt.want == "") || !strings.Contains(tb.told, tt.want) || tt.queries != nil && tb.told != "" && !strings.Contains(tb.told, "db.example") {
+		if (tb.told == "") != (tt.want == "") || !strings.Contains(tb.told, tt.want) ||
+			tt.queries != nil && tb.told != "" && !strings.Contains(tb.told, "db.example") {
 			t.Errorf("%v: told %q, want %q", tt.queries, tb.told, tt.want)
 		}
 	}

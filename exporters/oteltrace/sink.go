@@ -30,7 +30,7 @@ type Sink struct {
 	storm storm
 }
 
-var _ profiler.Sink = (*Sink)(nil)
+var _ profiler.Decliner = (*Sink)(nil)
 
 // New returns a Sink that makes its spans with tp. With nil it asks the global provider, each time it is used and not before.
 func New(tp trace.TracerProvider) *Sink { return &Sink{tp: tp} }
@@ -59,6 +59,19 @@ func (s *Sink) Record(ctx context.Context, e profiler.Event) {
 		}
 		s.emitOverdue(&e.Close.At)
 	}
+}
+
+// Wants declines the events of operations that come to nothing here: under a caller that is not sampled, and later first responses. While
+// creates are held all are wanted, because any may find one overdue.
+func (s *Sink) Wants(ctx context.Context, k profiler.Kind, _ *profiler.Conn, n uint64) bool {
+	if n == 1 || s.held.due.Load() != 0 {
+		return true
+	}
+	if k != profiler.KindOperation {
+		return false
+	}
+	sc := trace.SpanContextFromContext(ctx)
+	return sc.IsSampled() || !sc.IsValid() && !s.ParentOnly
 }
 
 // created decides where a create's span goes, or that its first operation will.

@@ -21,6 +21,6 @@ func (f failure) Is(target error) bool {
 	return false
 }
 
-// isNetwork recognises what failed on the network by how the text of topology.ConnectionError begins (topology/errors.go in 1.17.10):
-// "connection(" and the connection's name.
-func isNetwork(failure string) bool { return strings.HasPrefix(failure, "connection(") }
+// isNetwork recognises what failed on the network by how the text of topology.ConnectionError begins, behind driver.Error's empty name
+// (topology/errors.go and driver/errors.go in 1.17.10): " connection(" and the connection's name.
+func isNetwork(failure string) bool { return strings.HasPrefix(strings.TrimSpace(failure), "connection(") }

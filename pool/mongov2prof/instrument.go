@@ -16,7 +16,7 @@ import (
 // Instrument returns a copy of o whose client is profiled by p; o itself is not changed, and nil stands for options.Client(). A nil p
 // returns o as it is. What o has of its own keeps working: its dialer dials, inside ours; its pool, command and server monitors receive
 // every event, in the same order, on the same goroutine, and after ours, so that their time is not measured (before ours at a
-// connection's creation and at a heartbeat's start, for the same reason). CommandMonitor.Started is set only where o's is.
+// connection's creation and at a heartbeat's start, for the same reason). CommandMonitor.Started is set only where o's is or p.Statements asks for it.
 //
 // Options that p instrumented before are taken apart first, so that nothing is recorded twice; monitors that were set on them since are
 // kept, and replace the ones they replaced. Make one call for each client: clients that share the result use the same connection
@@ -48,10 +48,19 @@ func Instrument(p *profiler.Profiler, o *options.ClientOptions) *options.ClientO
 	return &c
 }
 
-// Connect is mongo.Connect with the options of uri and then opts, the last one winning, instrumented by p.
+// Connect is mongo.Connect with the options of uri and then opts, the last one winning, instrumented by p. For a mongodb+srv uri it also
+// reports what the driver's look-ups of SRV and TXT records took, which happen in here and in no dial: as a create without a total, role
+// other, kind "client", whose resolve phase is all of ApplyURI and Connect, an upper bound. (Instrument comes too late to see them.)
 func Connect(p *profiler.Profiler, uri string, opts ...*options.ClientOptions) (*mongo.Client, error) {
+	var lookup *profiler.Conn
+	if host, ok := pool.SRVHost(uri); ok {
+		lookup = p.NewConn(profiler.Endpoint{System: "mongodb", Address: host}, profiler.RoleOther)
+		lookup.SetKind("client")
+	}
 	all := append([]*options.ClientOptions{options.Client().ApplyURI(uri)}, opts...)
-	return mongo.Connect(Instrument(p, options.MergeClientOptions(all...)))
+	client, err := mongo.Connect(Instrument(p, options.MergeClientOptions(all...)))
+	pool.LookedUp(lookup, err)
+	return client, err
 }
 
 // configure tells m what the client's options say of its behaviour; the defaults are both drivers'.
@@ -65,7 +74,7 @@ func configure(m *pool.CMAP, c *options.ClientOptions) {
 	if c.ServerSelectionTimeout != nil {
 		m.SelectionTimeout = *c.ServerSelectionTimeout
 	}
-	m.RetryUnlimited = c.Timeout != nil && *c.Timeout > 0
+	m.RetryUnlimited, m.RetryWithinDeadline = c.Timeout != nil, true
 }
 
 // wrapped is the dialer of instrumented options. It knows what they were before.

@@ -65,11 +65,14 @@ func TestInstrumentAsksForNoStartedEvents(t *testing.T) {
 	if Instrument(p, options.Client()).Monitor.Started != nil {
 		t.Error("Started is set: the driver will copy each command")
 	}
+	if Instrument(&profiler.Profiler{Statements: true}, options.Client()).Monitor.Started == nil {
+		t.Error("Started is not set, though asked for")
+	}
 	n := 0
 	o := options.Client().SetMonitor(&event.CommandMonitor{Started: func(context.Context, *event.CommandStartedEvent) { n++ }})
 	if m := Instrument(p, o).Monitor; m.Started == nil {
 		t.Error("the user's Started is lost")
-	} else if m.Started(context.Background(), nil); n != 1 {
+	} else if m.Started(context.Background(), &event.CommandStartedEvent{}); n != 1 {
 		t.Error("the user's Started was not called")
 	}
 }

@@ -35,8 +35,19 @@ func commandMonitor(m *pool.CMAP, user *event.CommandMonitor) *event.CommandMoni
 	if user == nil {
 		user = new(event.CommandMonitor)
 	}
+	var started func(context.Context, *event.CommandStartedEvent) // none, if nobody wants it: the driver copies each command for it
+	if user.Started != nil || m.Profiler.Statements {
+		started = func(ctx context.Context, e *event.CommandStartedEvent) {
+			m.Started(ctx, pool.StartedEvent{
+				ConnectionID: e.ConnectionID, RequestID: e.RequestID, Name: e.CommandName, Command: e.Command,
+			})
+			if user.Started != nil {
+				user.Started(ctx, e)
+			}
+		}
+	}
 	return &event.CommandMonitor{
-		Started: user.Started, // never ours: the driver copies each command for it
+		Started: started,
 		Succeeded: func(ctx context.Context, e *event.CommandSucceededEvent) {
 			m.Command(ctx, pool.CommandEvent{
 				ConnectionID: e.ConnectionID, RequestID: e.RequestID,

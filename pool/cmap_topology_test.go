@@ -1,0 +1,187 @@
+package pool_test
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/connprof/connprof/internal/mongotest"
+	"github.com/connprof/connprof/profiler"
+)
+
+// operations are the operations that a timeline saw end.
+func operations(tl *profiler.Timeline) (ops []profiler.Event) {
+	for _, e := range tl.Events() {
+		if e.Kind == profiler.KindOperation {
+			ops = append(ops, e)
+		}
+	}
+	return ops
+}
+
+// Three members, one of them the primary: each has its monitor, and a read from a secondary makes a connection there only.
+func TestMongoReplicaSetWithReadsFromASecondary(t *testing.T) {
+	drivers(t, func(t *testing.T, d driver) {
+		var servers []*mongotest.Server
+		var hosts []string
+		for range 3 {
+			s := mongotest.Start(t, mongotest.Options{})
+			servers, hosts = append(servers, s), append(hosts, s.Addr())
+		}
+		for i, s := range servers {
+			s.SetReplicaSet(&mongotest.ReplicaSet{Name: "rs", Hosts: hosts, Primary: hosts[0], Secondary: i > 0})
+		}
+		var tl profiler.Timeline
+		p := &profiler.Profiler{Sinks: []profiler.Sink{&tl}}
+		c := d.connect(t, p, "mongodb://"+strings.Join(hosts, ",")+"/?replicaSet=rs", user{prefer: true})
+		if err := c.insert(testContext(t), 1); err != nil {
+			t.Fatal(err)
+		}
+		for range 4 {
+			if err := c.find(testContext(t), 1); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c.close()
+		r := gone(t, p)
+		for _, e := range operations(&tl) {
+			if primary := e.Conn.Endpoint().Address == hosts[0]; primary != (e.Op.Name == "insert") {
+				t.Errorf("%s on %s", e.Op.Name, e.Conn.Endpoint().Address)
+			}
+		}
+		for _, h := range hosts {
+			if m := r.Endpoint(h, profiler.RoleMonitor); m == nil || m.Created+m.Failed != 1 {
+				t.Errorf("%s: monitor %+v", h, m)
+			}
+		}
+		if n := len(operations(&tl)); n != 5 || len(r.Pools) != 3 {
+			t.Errorf("%d operations, %d pools", n, len(r.Pools))
+		}
+	})
+}
+
+// Behind a load balancer there are no heartbeats, and a cursor keeps its connection.
+func TestMongoLoadBalanced(t *testing.T) {
+	drivers(t, func(t *testing.T, d driver) {
+		s := mongotest.Start(t, mongotest.Options{LoadBalanced: true})
+		var tl profiler.Timeline
+		p := &profiler.Profiler{Sinks: []profiler.Sink{&tl}}
+		c := d.connect(t, p, s.URI("loadBalanced=true"), user{})
+		for i := range 3 {
+			if err := c.insert(testContext(t), i); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n, err := c.findAll(testContext(t), 2); n != 3 || err != nil {
+			t.Fatal(n, err)
+		}
+		c.close()
+		r := gone(t, p)
+		if m := r.Endpoint(s.Addr(), profiler.RoleMonitor); m != nil {
+			t.Errorf("monitor %+v", m)
+		}
+		e := r.Endpoint(s.Addr(), profiler.RolePool)
+		first, reused := e.Queries()
+		if e.Created != 1 || first != 1 || reused != 4 {
+			t.Errorf("%d created, %d first, %d reused", e.Created, first, reused)
+		}
+		ops := operations(&tl)
+		more := ops[len(ops)-1].Op
+		find := ops[len(ops)-2].Op
+		if more.Name != "getMore" || more.WaitKnown || find.Cursor == 0 || find.Collection != "things" || more.Collection != "things" || more.Cursor != 0 {
+			t.Errorf("find %+v, then %+v: the cursor's connection is waited for once", find, more)
+		}
+		if use := e.Measure(profiler.MeasureUse, profiler.OK); use == nil || use.Count != 5 { // three inserts, the cursor, endSessions
+			t.Errorf("used %+v times", use)
+		}
+	})
+}
+
+// What the address looks like makes no difference.
+func TestMongoAddresses(t *testing.T) {
+	drivers(t, func(t *testing.T, d driver) {
+		for name, tt := range map[string]struct {
+			address, params string
+			transport       profiler.Transport
+		}{
+			"direct": {"", "directConnection=true", profiler.TransportTCP},
+			"IPv6":   {"[::1]:0", "", profiler.TransportTCP},
+			"unix":   {"/", "", profiler.TransportUnix},
+		} {
+			t.Run(name, func(t *testing.T) {
+				if tt.address == "/" { // driver 1.17 dials the path in lower case
+					tt.address = filepath.Join(lowerDir(t), "m.sock")
+				}
+				s := mongotest.Start(t, mongotest.Options{Address: tt.address})
+				var tl profiler.Timeline
+				p := &profiler.Profiler{Sinks: []profiler.Sink{&tl}}
+				c := d.connect(t, p, s.URI(tt.params), user{})
+				for range 2 {
+					if err := c.find(testContext(t), 1); err != nil {
+						t.Fatal(err)
+					}
+				}
+				c.close()
+				r := gone(t, p)
+				e := r.Endpoint(s.Addr(), profiler.RolePool)
+				first, reused := e.Queries()
+				if e == nil || e.Created != 1 || first != 1 || reused != 1 {
+					t.Fatalf("%d first, %d reused of %+v", first, reused, r.Endpoints)
+				}
+				cr := operations(&tl)[0].Conn.Create()
+				if cr.Wire.Transport != tt.transport || !cr.Phases[profiler.Connect].Present {
+					t.Errorf("%v, phases %v", cr.Wire.Transport, cr.Phases)
+				}
+			})
+		}
+	})
+}
+
+// A server that loses all its connections: the monitor's is made anew, the pool is cleared, and all is counted once.
+func TestMongoServerKilledAndBack(t *testing.T) {
+	drivers(t, func(t *testing.T, d driver) {
+		s := mongotest.Start(t, mongotest.Options{Streaming: true})
+		p := &profiler.Profiler{}
+		c := d.connect(t, p, s.URI("heartbeatFrequencyMS=500"), user{})
+		if err := c.find(testContext(t), 1); err != nil {
+			t.Fatal(err)
+		}
+		s.Kill(nil)
+		if err := c.find(testContext(t), 1); err != nil {
+			t.Fatal(err)
+		}
+		c.close()
+		e := gone(t, p).Endpoint(s.Addr(), profiler.RolePool)
+		if e.Created < 2 || e.Closed != e.Created || e.ClosedBy["unknown"] != 0 {
+			t.Errorf("%d created, %d closed by %v", e.Created, e.Closed, e.ClosedBy)
+		}
+	})
+}
+
+// The time until a server is known is no wait for the pool.
+func TestMongoServerSelectionIsApart(t *testing.T) {
+	const delay = 40 * time.Millisecond
+	drivers(t, func(t *testing.T, d driver) {
+		s := mongotest.Start(t, mongotest.Options{Script: mongotest.OnNth("hello", 1, mongotest.Step{Delay: delay})})
+		var tl profiler.Timeline
+		p := &profiler.Profiler{Sinks: []profiler.Sink{&tl}}
+		c := d.connect(t, p, s.URI(""), user{})
+		for range 2 {
+			if err := c.find(profiler.Asked(testContext(t)), 1); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := c.find(testContext(t), 1); err != nil {
+			t.Fatal(err)
+		}
+		ops := operations(&tl)
+		first, second, third := ops[0].Op, ops[1].Op, ops[2].Op
+		if !first.SelectionKnown || first.Selection < delay/2 || first.Wait >= delay || !first.WaitKnown {
+			t.Errorf("first: selection %v, wait %v", first.Selection, first.Wait)
+		}
+		if !second.SelectionKnown || second.Selection >= delay || third.SelectionKnown {
+			t.Errorf("second: selection %v; third, without a mark, known %v", second.Selection, third.SelectionKnown)
+		}
+	})
+}
