@@ -25,7 +25,9 @@ func gone(t *testing.T, p *profiler.Profiler) profiler.Report {
 			return r
 		}
 		if time.Now().After(deadline) {
-			t.Errorf("%d connections are live", live)
+			for _, c := range p.Conns() {
+				t.Errorf("a connection is live: %s %s, with %+v", c.Role(), c.Kind(), c.Create())
+			}
 			return r
 		}
 	}

@@ -22,13 +22,18 @@ func (c *Conn) CloseWithWire() {
 }
 
 // WireClosed says that the network connection was closed. It ends a connection of any role but RolePool, whose end its pool reports with
-// the reason, and of RolePool after CloseWithWire. A create that has not ended yet is ended by whoever began it.
+// the reason, and of RolePool after CloseWithWire. A create that has not ended yet is ended by whoever began it; if it ends well, it is
+// over at once, unless another dial has followed.
 func (c *Conn) WireClosed() {
 	if c == nil {
 		return
 	}
 	c.mu.Lock()
-	ends := c.stage == finished && (c.role != RolePool || c.byWire)
+	ends := c.role != RolePool || c.byWire
+	if ends && c.stage != finished && c.closed == 0 {
+		c.closed = 1 + uint8(CloseUnknown)
+	}
+	ends = ends && c.stage == finished
 	c.mu.Unlock()
 	if ends {
 		c.Closed(CloseUnknown, nil)

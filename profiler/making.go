@@ -60,6 +60,9 @@ func (c *Conn) Watch(w Watcher) {
 	defer c.mu.Unlock()
 	if c.stage != finished {
 		c.watcher = w
+		if c.role != RolePool { // what closed was the wire of an earlier dial
+			c.closed = 0
+		}
 	}
 }
 
@@ -195,6 +198,7 @@ func (c *Conn) finish(ctx context.Context, at Instant, err error, alone bool) {
 		c.p.live.remove(c)
 		c.p.failures.add(c)
 	} else if closed != 0 {
+		c.p.live.remove(c)
 		c.end(Now(), CloseReason(closed-1), nil)
 	}
 }

@@ -23,4 +23,6 @@ func (f failure) Is(target error) bool {
 
 // isNetwork recognises what failed on the network by how the text of topology.ConnectionError begins, behind driver.Error's empty name
 // (topology/errors.go and driver/errors.go in 1.17.10): " connection(" and the connection's name.
-func isNetwork(failure string) bool { return strings.HasPrefix(strings.TrimSpace(failure), "connection(") }
+func isNetwork(failure string) bool {
+	return strings.HasPrefix(strings.TrimSpace(failure), "connection(")
+}
