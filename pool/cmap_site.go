@@ -146,8 +146,12 @@ func (m *CMAP) unwatch(address string) {
 			delete(m.sites, address)
 		}
 	}
+	over := len(m.sites) == 0
 	m.mu.Unlock()
 	if stop != nil {
 		stop()
+	}
+	if over { // the client is closed: nothing is repeated any more
+		m.giveUp(func(*heldOp) bool { return true })
 	}
 }

@@ -9,7 +9,7 @@
 // still hands out pgx's own connection.
 //
 // One connect of pgx may dial several times: for each host, for each of its addresses, without TLS after a refusal (sslmode=prefer), again
-// for target_session_attrs. It is one create, whose Attempts are the dials. The login ends where pgx calls ValidateConnect, right after the
+// for target_session_attrs. It is one create, whose Attempts are the dials. The login ends with the read that brought the
 // server's ReadyForQuery; what ValidateConnect and AfterConnect then ask the server is profiler.Setup, and never a query. A dial that
 // belongs to no connect carries a cancel request, and has profiler.RoleCancel; connections that a program makes with package pgconn alone,
 // from a configuration that was instrumented, can't be told from those.
