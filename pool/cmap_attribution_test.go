@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"os"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -15,13 +17,19 @@ import (
 // TestAttribution checks against the server's own account which dial became which connection, and which command ran on it, over churned
 // connections with several in the making at once. The oracle: the server numbers its connections and logs the port of each client; the
 // driver reports that number with each command; and only a pool's connection logs in.
+//
+// It makes a thousand connections a setting, or as many as CONNPROF_CHURN says.
 func TestAttribution(t *testing.T) {
+	many := 1000
+	if n, err := strconv.Atoi(os.Getenv("CONNPROF_CHURN")); err == nil {
+		many = n
+	}
 	drivers(t, func(t *testing.T, d driver) {
 		for _, c := range []churn{
-			{name: "maxConnecting=2", maxConnecting: 2, dials: 2000},
-			{name: "maxConnecting=10", maxConnecting: 10, dials: 2000},
-			{name: "kills", maxConnecting: 4, dials: 500, kills: true},
-			{name: "shared options", maxConnecting: 4, dials: 500, shared: true},
+			{name: "maxConnecting=2", maxConnecting: 2, dials: many},
+			{name: "maxConnecting=10", maxConnecting: 10, dials: many},
+			{name: "kills", maxConnecting: 4, dials: many / 2, kills: true},
+			{name: "shared options", maxConnecting: 4, dials: many / 2, shared: true},
 		} {
 			t.Run(c.name, func(t *testing.T) { c.run(t, d) })
 		}
@@ -39,7 +47,7 @@ type churn struct {
 
 const (
 	churnClients    = 4
-	churnGoroutines = 24
+	churnGoroutines = 30
 )
 
 func (c churn) run(t *testing.T, d driver) {

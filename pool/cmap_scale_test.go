@@ -52,10 +52,10 @@ func TestCMAPKeepsNothingOfClientsThatAreGone(t *testing.T) {
 	}
 }
 
-// slow is a Sink that takes its time.
-type slow time.Duration
+// slowSink is a Sink that takes its time.
+type slowSink time.Duration
 
-func (s slow) Record(context.Context, profiler.Event) { time.Sleep(time.Duration(s)) }
+func (s slowSink) Record(context.Context, profiler.Event) { time.Sleep(time.Duration(s)) }
 
 // A slow Sink takes its time once for each event, and none of a checkout; behind Async it takes none of anything.
 func TestCMAPWithASlowSink(t *testing.T) {
@@ -76,16 +76,16 @@ func TestCMAPWithASlowSink(t *testing.T) {
 		return checkout, command
 	}
 	synctest.Test(t, func(t *testing.T) {
-		if out, cmd := play(t, slow(pace)); out != 0 || cmd != 2*pace { // first response and end
+		if out, cmd := play(t, slowSink(pace)); out != 0 || cmd != 2*pace { // first response and end
 			t.Errorf("a checkout took %v, a command %v", out, cmd)
 		}
-		a, stop := profiler.Async(slow(pace), 2)
+		a, stop := profiler.Async(slowSink(pace), 1)
 		if out, cmd := play(t, a); out != 0 || cmd != 0 {
 			t.Errorf("behind Async a checkout took %v, a command %v", out, cmd)
 		}
 		stop()
-		if a.Dropped() == 0 && a.Panics() != 0 {
-			t.Error("a panic")
+		if a.Dropped() == 0 || a.Panics() != 0 { // one in hand, one queued, one too many
+			t.Errorf("%d dropped, %d panics", a.Dropped(), a.Panics())
 		}
 	})
 }

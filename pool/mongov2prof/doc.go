@@ -6,6 +6,8 @@
 //
 // It reports each connection of the pools with the phases of its making (resolve, connect, tls, verify, hello, auth), the driver's
 // monitoring connections apart from them (role monitor, kind heartbeat or rtt), and each command as the first on its connection or a
-// later one, with the caller's wait. Not seen are server selection (the caller's wait for the first heartbeat included), the SRV and TXT
-// look-ups of mongodb+srv, and which commands belong to one retried operation: each is reported by itself.
+// later one, with the caller's wait. A read that the driver repeats after a network error is one operation with its attempts. What choosing
+// a server took (the wait for the first heartbeat included) is known of operations whose context comes from profiler.Asked, what the SRV
+// and TXT look-ups of mongodb+srv took of clients made by Connect. Repeated writes and aggregates are reported attempt by attempt, because
+// nothing tells that they are one.
 package mongov2prof
