@@ -260,7 +260,7 @@ func TestMongoRetryThatFails(t *testing.T) {
 			var tl profiler.Timeline
 			p := &profiler.Profiler{Sinks: []profiler.Sink{&tl}}
 			c := d.connect(t, p, s.URI(params), user{})
-			for range 2 { // the caller's own repetition is another operation, though its context is the same
+			for range attempts { // the caller's own repetition is another operation, though its context is the same
 				if err := c.find(context.Background(), 1); err == nil {
 					t.Error("no error")
 				}
@@ -276,7 +276,7 @@ func TestMongoRetryThatFails(t *testing.T) {
 					t.Errorf("%q: %d attempts, outcome %v", params, e.Op.Attempts, e.Op.Outcome)
 				}
 			}
-			if n != 2 {
+			if n != attempts {
 				t.Errorf("%q: %d operations", params, n)
 			}
 		}
