@@ -111,9 +111,9 @@ connect by the kernel's RTT     18    1000.0 │     30.0     30.0     30.0     
 HelloWritten → Finished         18    2000.0 │     30.0     30.0     30.0     30.0 │    40 ok
 auth                            18    3000.0 │     30.0     30.0     30.0     30.0 │    40 ok
 first query, wire               18    4000.0 │     30.0     30.0     30.0     30.0 │    40 ok
-first query, API                18    4000.0 │     60.0     60.0     60.0     60.0 │    80 ok
+first query, API                18    4000.0 │     60.0     60.0     60.0     60.0 │    90 ok
 reused query, wire              36    6000.0 │     30.0     30.0     30.0     30.0 │    40 ok
-reused query, API               36    6000.0 │     60.0     60.0     60.0     60.0 │    80 ok
+reused query, API               36    6000.0 │     60.0     60.0     60.0     60.0 │    90 ok
 without connprof: first          1    4000.0 │     70.0     70.0     70.0     70.0 │     -
 without connprof: reused         2    6000.0 │     70.0     70.0     70.0     70.0 │     -
 `
