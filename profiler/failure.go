@@ -38,8 +38,8 @@ func (c *Create) Advice() string {
 		case eof:
 			return "the peer closed without a greeting: check that the port is the database's, and the server's connection limit"
 		}
-		return "the peer's first answer was a refusal, or not the protocol's: check its text, that the port is the database's, and that it offers " +
-			"TLS if TLS was asked for"
+		return "the peer's first answer was a refusal, or not the protocol's: read its text, and check that the port is the database's, and that " +
+			"it offers TLS if TLS was asked for"
 	case TLS:
 		var unknown x509.UnknownAuthorityError
 		var name x509.HostnameError
