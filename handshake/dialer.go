@@ -74,6 +74,10 @@ func (d *Dialer) DialContext(ctx context.Context, network, address string) (net.
 		}
 		return nc, err
 	}
+	if nc == nil { // a dialer's mistake, which its caller finds as it would without us
+		t.failed(ret, errNoConn)
+		return nil, nil
+	}
 	t.connected(ret, nc)
 	if _, ok := nc.(*tls.Conn); ok {
 		if alone {

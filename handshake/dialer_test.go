@@ -306,3 +306,10 @@ func TestADialThatNoPoolAskedForEndsWithItsFirstExchange(t *testing.T) {
 		t.Errorf("after Close: %d live, %d closed", e.Live, e.Closed)
 	}
 }
+
+func TestADialerThatReturnsNothingIsPassedOn(t *testing.T) {
+	d := &Dialer{DialFunc: func(context.Context, string, string) (net.Conn, error) { return nil, nil }}
+	if c, nc, err := dial(t, d, "db:1"); nc != nil || err != nil || c.Create() != nil {
+		t.Errorf("got %v, %v, create %v; want what the dialer returned", nc, err, c.Create())
+	}
+}

@@ -12,7 +12,10 @@ import (
 	"github.com/connprof/connprof/profiler"
 )
 
-var errSuperseded = errors.New("handshake: given up for another dial")
+var (
+	errSuperseded = errors.New("handshake: given up for another dial")
+	errNoConn     = errors.New("handshake: dial: the dialer returned neither a connection nor an error")
+)
 
 // A dialTrace listens to one dial through the httptrace hooks that net.Dialer honours, and charges its time to resolve, attempts and
 // connect once it is over. Hooks may fire concurrently and, for the losers of a race between address families (RFC 8305), long after
