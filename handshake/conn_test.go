@@ -1,6 +1,7 @@
 package handshake
 
 import (
+	"context"
 	"errors"
 	"io"
 	"math/rand/v2"
@@ -141,5 +142,31 @@ func TestACancelBeforeTheClientHello(t *testing.T) {
 		if got.Failed != tt.want || !strings.Contains(strings.Join(got.Phases, " "), tt.want.String()) {
 			t.Errorf("%s: failed in %v, phases %q; want %v", tt.name, got.Failed, got.Phases, tt.want)
 		}
+	}
+}
+
+// boastful is a tunnel whose Write counts its framing, against io.Writer's contract.
+type boastful struct{ net.Conn }
+
+func (c boastful) Write(b []byte) (int, error) {
+	n, err := c.Conn.Write(b)
+	return n + 5, err
+}
+
+func TestAWriteThatCountsMoreThanItWasGivenIsPassedOn(t *testing.T) {
+	addr := serve(t, func(nc net.Conn) { io.Copy(io.Discard, nc) })
+	c, nc, err := dial(t, &Dialer{DialFunc: func(_ context.Context, n, a string) (net.Conn, error) {
+		nc, err := net.Dial(n, a)
+		return boastful{nc}, err
+	}}, addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, err := nc.Write([]byte("hello")); n != 10 || err != nil {
+		t.Errorf("got %d, %v; want the inner connection's 10", n, err)
+	}
+	c.Ready(profiler.NoCaller)
+	if out := c.Create().Wire.BytesOut; out != 5 {
+		t.Errorf("%d bytes out, want 5", out)
 	}
 }

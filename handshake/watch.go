@@ -154,6 +154,7 @@ func (w *watch) failed(err error) {
 // wrote takes a write of which n bytes went out. One that failed began its phase all the same: every begin is the entry of a call. Only
 // a handshake is not taken further by what did not go out.
 func (w *watch) wrote(b []byte, n int, entry, ret profiler.Instant) {
+	n = max(0, min(n, len(b))) // a tunnel's Write may count its framing, too
 	w.out += int64(n)
 	unsent := len(b) - n
 	for len(b) > 0 && w.state == preamble {

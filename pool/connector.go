@@ -129,6 +129,15 @@ func OpenDB(p *profiler.Profiler, c driver.Connector) *sql.DB {
 			Endpoint: profiler.Endpoint{System: "other_sql", Address: fmt.Sprintf("%T", c.Driver())},
 		}
 	}
+	pc.mu.Lock()
+	used := pc.stop != nil
+	pc.mu.Unlock()
+	if used { // a second DB of one Connector: each has its own counters and its own end
+		pc = &Connector{
+			Connector: pc.Connector, Profiler: pc.Profiler, Endpoint: pc.Endpoint, KeepConn: pc.KeepConn,
+			Limits: pc.Limits, TurnPerCall: pc.TurnPerCall,
+		}
+	}
 	db := sql.OpenDB(pc)
 	name := pc.Endpoint.Pool
 	if name == "" {

@@ -306,3 +306,43 @@ func TestPoolCountersAreReportedUntilTheDBIsClosedAndAfter(t *testing.T) {
 		t.Errorf("created %d, closed %d, live %d", e.Created, e.Closed, e.Live)
 	}
 }
+
+func TestTwoDBsOfOneConnectorAreTwoPools(t *testing.T) {
+	p := new(profiler.Profiler)
+	c := &Connector{Connector: &fake{has: everything}, Profiler: p, Endpoint: profiler.Endpoint{Address: "db"}}
+	a, b := OpenDB(p, c), OpenDB(p, c)
+	for _, db := range []*sql.DB{a, b} {
+		if err := db.Ping(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	a.Close()
+	if r := p.Report().Pools[0]; r.Opened != 2 || r.Live != 1 || r.Open != 1 {
+		t.Errorf("after the first Close: %+v", r)
+	}
+	b.Close()
+	if r := p.Report().Pools[0]; r.Live != 0 || r.Open != 0 {
+		t.Errorf("after both: %+v", r)
+	}
+}
+
+func TestATransactionBegunWhileOffHasNoWait(t *testing.T) {
+	p := new(profiler.Profiler)
+	db := Wrap(openFake(t, p, &fake{has: everything}))
+	if _, err := db.Exec("x"); err != nil {
+		t.Fatal(err)
+	}
+	before := pooled(p).Measure(profiler.MeasureWait, profiler.OK).Count
+	p.Disable()
+	tx, err := db.Begin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Enable()
+	if err := tx.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	if after := pooled(p).Measure(profiler.MeasureWait, profiler.OK).Count; after != before {
+		t.Errorf("%d waits more: Commit took the transaction's time for one", after-before)
+	}
+}

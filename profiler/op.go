@@ -54,6 +54,7 @@ func (c *Conn) BeginIn(o *Op, ctx context.Context, k OpKind, at Instant) {
 	o.c, o.kind, o.n = c, k, u.n+1
 	if c.p.off.Load() {
 		o.quiet = true
+		markOf(ctx).take() // or a later operation under the same context would take the time since for its wait
 		return
 	}
 	if !at.Known() {

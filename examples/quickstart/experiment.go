@@ -46,6 +46,9 @@ func (e *experiment) run(ctx context.Context) error {
 	}
 	e.begin(e.steps())
 	for i := range e.iterations {
+		if len(e.running()) == 0 {
+			break
+		}
 		for _, v := range e.shuffled() {
 			s, err := e.cold(ctx, v, &v.fresh, i)
 			if err != nil {
@@ -127,6 +130,9 @@ func (e *experiment) reuse(ctx context.Context, open func(*variant) (client, *pr
 		}
 	}
 	for i := range e.iterations {
+		if len(clients) == 0 || len(e.running()) == 0 {
+			return
+		}
 		for _, v := range e.shuffled() {
 			c := clients[v]
 			if c == nil {

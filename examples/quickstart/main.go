@@ -38,6 +38,9 @@ type config struct {
 	otlp         string
 }
 
+// maxIterations is far more than anyone waits for; every sample is kept.
+const maxIterations = 1_000_000
+
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
@@ -69,6 +72,8 @@ func parse(args []string, stderr io.Writer) (config, error) {
 		return fail("unexpected argument %q: all settings are flags, see -help", flags.Arg(0))
 	case c.iterations < 1:
 		return fail("-iterations %d: must be at least 1", c.iterations)
+	case c.iterations > maxIterations:
+		return fail("-iterations %d: must be at most %d", c.iterations, maxIterations)
 	case c.rtt < 0:
 		return fail("-rtt %v: must not be negative", c.rtt)
 	case c.timeout <= 0:

@@ -225,12 +225,12 @@ func TestARegisteredNetworkIsLeftAlone(t *testing.T) {
 		hang(nc)
 	})
 	var dialed string
-	mysql.RegisterDialContext("tunnel", func(_ context.Context, a string) (net.Conn, error) {
+	mysql.RegisterDialContext("tcptunnel", func(_ context.Context, a string) (net.Conn, error) {
 		dialed = a
 		return net.Dial("tcp", addr)
 	})
-	defer mysql.DeregisterDialContext("tunnel")
-	cfg, err := mysql.ParseDSN("app@tunnel(far)/app")
+	defer mysql.DeregisterDialContext("tcptunnel")
+	cfg, err := mysql.ParseDSN("app@tcptunnel(far)/app")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -248,5 +248,57 @@ func TestARegisteredNetworkIsLeftAlone(t *testing.T) {
 	e := p.Report().Endpoint("far", profiler.RolePool)
 	if dialed != "far" || e == nil || e.Created != 1 || len(e.Breakdown) != 1 || e.Breakdown[0].Phase != "other" {
 		t.Errorf("dialed %q, report %+v; want one create in one block", dialed, e)
+	}
+}
+
+func TestBeforeConnectIsTheHook(t *testing.T) {
+	addr := script(t, func(nc net.Conn) {
+		nc.Write(greeting(false))
+		readPacket(nc)
+		nc.Write(okPacket(2))
+		hang(nc)
+	})
+	for network, want := range map[string]profiler.Phase{"tcp": profiler.NoPhase, "tunnel": profiler.Connect} {
+		cfg := mysql.NewConfig()
+		cfg.Addr = addr
+		const pause = 20 * time.Millisecond
+		cfg.Apply(mysql.BeforeConnect(func(_ context.Context, c *mysql.Config) error {
+			time.Sleep(pause)
+			c.Net = network
+			return nil
+		}))
+		var creates []*profiler.Create
+		p := &profiler.Profiler{Sinks: []profiler.Sink{creations(func(c *profiler.Create) { creates = append(creates, c) })}}
+		db, err := OpenConfig(p, cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		conn, err := db.Conn(t.Context())
+		if err == nil {
+			conn.Close()
+		}
+		db.Close()
+		if len(creates) != 1 || creates[0].Failed != want || creates[0].Phases[profiler.Hook].Duration < pause {
+			t.Fatalf("network %q: %v, creates %+v", network, err, creates)
+		}
+		if want != profiler.NoPhase && !strings.Contains(err.Error(), "set Config.DialFunc") {
+			t.Errorf("network %q: %v", network, err)
+		}
+	}
+}
+
+type creations func(*profiler.Create)
+
+func (f creations) Record(_ context.Context, e profiler.Event) {
+	if e.Kind == profiler.KindCreate {
+		f(e.Conn.Create())
+	}
+}
+
+func TestAConfigAndItsDSNAreOneEndpoint(t *testing.T) {
+	for addr, want := range map[string]string{"": "127.0.0.1:3306", "db": "db:3306", "db:1": "db:1"} {
+		if got := endpoint(&mysql.Config{Addr: addr}).Address; got != want {
+			t.Errorf("address %q is counted as %q, want %q", addr, got, want)
+		}
 	}
 }

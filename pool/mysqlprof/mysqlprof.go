@@ -51,8 +51,8 @@ func Connector(p *profiler.Profiler, cfg *mysql.Config) (driver.Connector, error
 	case cfg.DialFunc != nil:
 		d.DialFunc = keepAlive(cfg.DialFunc)
 		cfg.DialFunc = d.DialContext
-	case strings.HasPrefix(cfg.Net, "tcp") || cfg.Net == "unix" || cfg.Net == "":
-		cfg.DialFunc = d.DialContext
+	case plain(cfg.Net) || cfg.Net == "":
+		cfg.DialFunc = onlyPlain(d)
 	}
 	c, err := newConnector(cfg)
 	if err != nil {
@@ -96,8 +96,44 @@ func (d profiled) Open(dsn string) (driver.Conn, error) {
 	return c.Connect(context.Background())
 }
 
+// plain reports whether a network is one that net.Dialer dials; any other must be registered with the driver.
+func plain(network string) bool {
+	switch network {
+	case "tcp", "tcp4", "tcp6", "unix":
+		return true
+	}
+	return false
+}
+
+// onlyPlain dials with d, and refuses a registered network that BeforeConnect chose: the driver keeps its dialers to itself once a DialFunc
+// is set.
+func onlyPlain(d handshake.Dialer) func(context.Context, string, string) (net.Conn, error) {
+	refusal := d
+	refusal.DialFunc = func(_ context.Context, network, _ string) (net.Conn, error) {
+		return nil, fmt.Errorf("mysqlprof: dial: the dialer registered for %q can't be reached from BeforeConnect: set Config.DialFunc to it", network)
+	}
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		if !plain(network) {
+			return refusal.DialContext(ctx, network, addr)
+		}
+		return d.DialContext(ctx, network, addr)
+	}
+}
+
+// endpoint has the address that the driver makes of the Config's (dsn.go, normalize).
 func endpoint(cfg *mysql.Config) profiler.Endpoint {
-	return profiler.Endpoint{System: "mysql", Address: cfg.Addr, Namespace: cfg.DBName}
+	addr := cfg.Addr
+	switch {
+	case cfg.Net == "unix" && addr == "":
+		addr = "/tmp/mysql.sock"
+	case (cfg.Net == "" || cfg.Net == "tcp") && addr == "":
+		addr = "127.0.0.1:3306"
+	case cfg.Net == "" || cfg.Net == "tcp":
+		if _, _, err := net.SplitHostPort(addr); err != nil {
+			addr = net.JoinHostPort(addr, "3306")
+		}
+	}
+	return profiler.Endpoint{System: "mysql", Address: addr, Namespace: cfg.DBName}
 }
 
 // keepAlive does what the driver does to a *net.TCPConn, which it no longer sees (connector.go: "Enable TCP Keepalives").
