@@ -13,5 +13,5 @@
 //
 // For MongoDB a [CMAP] takes the events of the connection monitoring and pooling specification and the dials of one client.
 //
-// The package knows no driver and no network: packages mysqlprof, mongoprof and mongov2prof join it with both.
+// The package knows no driver and no network: packages mysqlprof, mongoprof, mongov2prof and pgxprof join it with both.
 package pool

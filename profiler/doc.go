@@ -3,7 +3,7 @@
 // the time of a database client go?
 //
 // A program makes one [Profiler] (the zero value is ready), hands it to the one-line adoption of its driver (packages
-// pool/mysqlprof, pool/mongoprof, pool/mongov2prof), and reads [Profiler.Report], or gives it Sinks that see every event.
+// pool/mysqlprof, pool/mongoprof, pool/mongov2prof, pool/pgxprof), and reads [Profiler.Report], or gives it Sinks that see every event.
 //
 // The words are those of the CMAP specification, database/sql, RFC 8446 and OpenTelemetry's semantic conventions. [Phase] lists the
 // parts of a create and where each begins and ends; [Measure] adds what is measured of the connection and of the caller.

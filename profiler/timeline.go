@@ -12,7 +12,7 @@ import (
 //	...
 //	tl.WriteTo(os.Stderr)
 //
-// It keeps at most MaxTimeline events and counts the rest.
+// A query appears once its rows are closed. It keeps at most MaxTimeline events and counts the rest.
 type Timeline struct {
 	mu      sync.Mutex
 	events  []Event // mu: creates and ended operations
