@@ -156,7 +156,7 @@ func TestAUnixSocketIsNotResolved(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	l, err := net.Listen("unix", path)
 	if err != nil {
-		t.Skip(err)
+		t.Fatal(err)
 	}
 	defer l.Close()
 	d := &Dialer{Profiler: new(profiler.Profiler)}
