@@ -12,7 +12,9 @@ import (
 // A driver repeats a read that failed on the network: at once, on the same goroutine, under the same context and by the same name, on
 // another connection, and unless it was told otherwise once. Two such commands are one operation. That is known only where the driver is
 // bound to repeat, so that only then is a failed attempt held: a write's repetition depends on the server and the session, an aggregate's
-// on its stages, and what runs in a transaction is not repeated; these are reported attempt by attempt.
+// on its stages, and what runs in a transaction is not repeated; these are reported attempt by attempt. One thing can't be
+// told apart: a read whose repetition found no server, or that ran in a transaction, from the same command in the caller's next call under
+// the same context on the same goroutine; the two then count as one operation.
 type heldOp struct {
 	op    profiler.Op
 	ctx   context.Context
