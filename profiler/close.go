@@ -80,6 +80,6 @@ func (c *Conn) end(now Instant, reason CloseReason, err error) {
 	c.s.closed[reason].Add(1)
 	c.s.record(MeasureLife, OK, life)
 	c.p.deferClose(Event{Kind: KindClose, Conn: c, Close: Close{
-		At: c.Time(now), Reason: reason, Err: err, Life: life, Ops: c.use.n,
+		At: c.Time(now), Reason: reason, Err: err, Life: life, Ops: c.Ops(), // a pool may close what is in use
 	}})
 }
