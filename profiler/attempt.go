@@ -45,6 +45,9 @@ func (o *Op) GiveUp(ctx context.Context, err error) {
 			m = MeasureFirstQuery
 		}
 		c.s.record(m, o.outcome, o.first.Sub(o.start))
+		if c.p.whole.Load() {
+			c.s.record(MeasureOperation, o.outcome, o.first.Sub(o.start))
+		}
 		if c.p.wants(o.m) {
 			o.report(ctx, KindFirstResponse, 0, err)
 			o.report(ctx, KindOperation, o.first, err)

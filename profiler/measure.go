@@ -22,13 +22,16 @@ const (
 	MeasureReusedQuery
 	// MeasureRows is first response to rows closed.
 	MeasureRows
+	// MeasureOperation is an operation's start to its end, rows closed. OpenTelemetry's db.client.operation.duration. It is collected once
+	// Profiler.CollectOperations was called.
+	MeasureOperation
 	// MeasureStaleIdle is how long a connection had been idle when it was found dead.
 	MeasureStaleIdle
 	// NumMeasures bounds arrays indexed by Measure.
 	NumMeasures
 )
 
-var measureNames = [...]string{"create", "use", "idle", "life", "wait", "queued", "first_query", "reused_query", "rows", "stale_idle"}
+var measureNames = [...]string{"create", "use", "idle", "life", "wait", "queued", "first_query", "reused_query", "rows", "operation", "stale_idle"}
 
 // String is the measure's name.
 func (m Measure) String() string {

@@ -162,6 +162,9 @@ func (o *Op) End(ctx context.Context, at Instant, err error) {
 			}
 		}
 	}
+	if c.p.whole.Load() && !o.quiet {
+		c.s.record(MeasureOperation, o.outcome, at.Sub(o.start))
+	}
 	if o.Prepared != NotPrepared && !o.quiet {
 		c.s.prepared[o.Prepared].Add(1)
 	}

@@ -73,6 +73,35 @@ func TestTheFirstOperationIsFirstAndTheOthersAreReused(t *testing.T) {
 	})
 }
 
+func TestWholeOperationsAreCollectedOnceAskedFor(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		p, c := ready()
+		ctx := context.Background()
+		op(ctx, c, OpQuery, 5*ms, 2*ms, nil)
+		wantMeasure(t, p, MeasureOperation, 0, 0)
+		p.CollectOperations()
+		op(ctx, c, OpQuery, 5*ms, 2*ms, nil)
+		op(ctx, c, OpExec, 3*ms, 0, errors.New("duplicate key"))
+		o := c.Begin(ctx, OpQuery, Now())
+		pass(ms)
+		o.Hold(Now())
+		pass(ms)
+		o.GiveUp(ctx, context.Canceled)
+		excluded := c.Begin(ctx, OpCommand, Now())
+		pass(ms)
+		excluded.Exclude(Now())
+		p.Disable()
+		op(ctx, c, OpQuery, ms, ms, nil)
+		wantMeasure(t, p, MeasureOperation, 3, 11*ms)
+		r := p.Report()
+		for o, want := range map[Outcome]uint64{OK: 1, Failed: 1, Canceled: 1} {
+			if d := r.Endpoints[0].Distribution(MeasureOperation, o); d == nil || d.Count != want {
+				t.Errorf("%v: %+v, want %d", o, d, want)
+			}
+		}
+	})
+}
+
 func TestAnOperationIsReportedOnceAtEachEnd(t *testing.T) {
 	var r recorder
 	_, c := ready(&r)
