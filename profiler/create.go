@@ -42,6 +42,8 @@ type Create struct {
 	Failed Phase
 	// Outcome is how the create ended.
 	Outcome Outcome
+	// Class says why it failed, in one of few words; ClassNone if it did not.
+	Class ErrorClass
 	// Caller says that the create ran under the context of the caller that needed it. Otherwise the pool made it in the background.
 	Caller bool
 	// TotalUnknown says that nothing told when the driver began or took over the connection, as for a dial that no pool asked for.

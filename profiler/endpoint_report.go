@@ -9,6 +9,7 @@ import (
 func (t *target) report(role Role) (e EndpointReport, ok bool) {
 	e = EndpointReport{Endpoint: t.endpoint, Role: role.String(), dist: make(map[Measure]*[numOutcomes]*Distribution)}
 	var phases, present [NumPhases]int64
+	var failed [NumPhases][numClasses]int64
 	var versions [5]int64
 	for i := range t.series[role] {
 		s := t.series[role][i].Load()
@@ -31,9 +32,10 @@ func (t *target) report(role Role) (e EndpointReport, ok bool) {
 		}
 		e.Created += s.created.Load()
 		for p := range Phases {
-			if n := s.failed[p].Load(); n > 0 {
-				e.Failed += n
-				count(&e.FailedIn, p.String(), n)
+			if n := s.failed[p].Load(); n != nil {
+				for c := range n {
+					failed[p][c] += n[c].Load()
+				}
 			}
 			phases[p] += s.phases[p].Load()
 			present[p] += s.present[p].Load()
@@ -79,6 +81,13 @@ func (t *target) report(role Role) (e EndpointReport, ok bool) {
 		}
 	}
 	for p := range Phases {
+		for c, n := range failed[p] {
+			if n > 0 {
+				e.Failed += n
+				count(&e.FailedIn, p.String(), n)
+				e.Failures = append(e.Failures, FailureCount{Phase: p.String(), Class: ErrorClass(c).String(), Count: n})
+			}
+		}
 		if present[p] > 0 {
 			e.Breakdown = append(e.Breakdown, PhaseShare{Phase: p.String(), Count: present[p], Sum: time.Duration(phases[p])})
 		}
@@ -131,6 +140,17 @@ func (e EndpointReport) sub(b *EndpointReport) EndpointReport {
 	r.TLS.Versions = subCounts(e.TLS.Versions, b.TLS.Versions)
 	r.FailedIn = subCounts(e.FailedIn, b.FailedIn)
 	r.ClosedBy = subCounts(e.ClosedBy, b.ClosedBy)
+	r.Failures = nil
+	for _, f := range e.Failures {
+		for _, o := range b.Failures {
+			if o.Phase == f.Phase && o.Class == f.Class {
+				f.Count -= o.Count
+			}
+		}
+		if f.Count > 0 {
+			r.Failures = append(r.Failures, f)
+		}
+	}
 	r.Breakdown = nil
 	for _, s := range e.Breakdown {
 		for _, o := range b.Breakdown {

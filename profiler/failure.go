@@ -90,7 +90,7 @@ func (c *Conn) failure() Failure {
 	cr := c.Create()
 	f := Failure{
 		Endpoint: c.Endpoint(), Role: c.role.String(), At: cr.Start.Add(cr.Duration).Round(0), Phase: cr.Failed.String(),
-		Outcome: cr.Outcome.String(), Duration: cr.Duration, Error: cr.Err.Error(), Advice: cr.Advice(),
+		Outcome: cr.Outcome.String(), Class: cr.Class.String(), Duration: cr.Duration, Error: cr.Err.Error(), Advice: cr.Advice(),
 	}
 	if cr.Cause != nil && !errors.Is(cr.Err, cr.Cause) {
 		f.Cause = cr.Cause.Error()

@@ -178,6 +178,7 @@ func (c *Conn) finish(ctx context.Context, at Instant, err error, alone bool) {
 		if cr.Failed == NoPhase || cr.Failed >= NumPhases {
 			cr.Failed = Other
 		}
+		cr.Class = ClassOf(cr)
 	} else {
 		cr.Failed, cr.Cause = NoPhase, nil
 		c.readyAt.Store(int64(at))

@@ -43,6 +43,8 @@ type EndpointReport struct {
 	// FailedIn counts the failed creates by phase, ClosedBy the closes by reason.
 	FailedIn map[string]int64 `json:"failed_in,omitempty"`
 	ClosedBy map[string]int64 `json:"closed_by,omitempty"`
+	// Failures counts the failed creates by phase and class, in the order of both.
+	Failures []FailureCount `json:"failures,omitempty"`
 	// Measures are the distributions, in the order of Measure and Outcome; those that never happened are left out.
 	Measures []MeasureReport `json:"measures"`
 	// Breakdown says where the creates that ended well spent their time: the parts' sums add up to the create's sum exactly.
@@ -107,6 +109,13 @@ type PhaseShare struct {
 	Share float64       `json:"share"`
 }
 
+// FailureCount is how many creates failed in one phase for reasons of one ErrorClass.
+type FailureCount struct {
+	Phase string `json:"phase"`
+	Class string `json:"class"`
+	Count int64  `json:"count"`
+}
+
 // TLSReport counts handshakes.
 type TLSReport struct {
 	Handshakes int64 `json:"handshakes"`
@@ -122,10 +131,12 @@ type TLSReport struct {
 // Failure describes a create that failed.
 type Failure struct {
 	Endpoint
-	Role     string        `json:"role"`
-	At       time.Time     `json:"at"`
-	Phase    string        `json:"phase"`
-	Outcome  string        `json:"outcome"`
+	Role    string    `json:"role"`
+	At      time.Time `json:"at"`
+	Phase   string    `json:"phase"`
+	Outcome string    `json:"outcome"`
+	// Class is Create.Class.
+	Class    string        `json:"class"`
 	Duration time.Duration `json:"duration_ns"`
 	Error    string        `json:"error"`
 	// Cause is what the wire saw first, where it says more than the driver's error.

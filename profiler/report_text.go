@@ -1,6 +1,7 @@
 package profiler
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -162,7 +163,7 @@ func (r *Report) writeFailures(w io.Writer) {
 		if i == 0 {
 			fmt.Fprintf(w, "\nlast failures\n")
 		}
-		fmt.Fprintf(w, "  %s %s, %s in %s after %s: %s\n", f.System, f.Address, f.Outcome, f.Phase, Millis(f.Duration), f.Error)
+		fmt.Fprintf(w, "  %s %s, %s in %s after %s: %s\n", f.System, f.Address, cmp.Or(f.Class, f.Outcome), f.Phase, Millis(f.Duration), f.Error)
 		if f.Cause != "" {
 			fmt.Fprintf(w, "    seen on the wire: %s\n", f.Cause)
 		}

@@ -42,7 +42,7 @@ type series struct {
 	durations [NumMeasures][numOutcomes]atomic.Pointer[histogram]
 
 	created   atomic.Int64 // creates that ended well
-	failed    [NumPhases]atomic.Int64
+	failed    [NumPhases]atomic.Pointer[[numClasses]atomic.Int64]
 	partial   atomic.Int64 // creates without a total
 	closed    [numCloseReasons]atomic.Int64
 	caller    atomic.Int64            // creates that ran under a caller's context
@@ -77,6 +77,15 @@ func (s *series) record(m Measure, o Outcome, d time.Duration) {
 		h = p.Load()
 	}
 	h.record(d)
+}
+
+func (s *series) fail(p Phase, c ErrorClass) {
+	n := s.failed[p].Load()
+	if n == nil {
+		s.failed[p].CompareAndSwap(nil, new([numClasses]atomic.Int64))
+		n = s.failed[p].Load()
+	}
+	n[c].Add(1)
 }
 
 // slowFailure is how long a failed operation must have taken to count as one that got no answer, where its error is not a deadline's:
@@ -117,7 +126,7 @@ func (s *series) recordCreate(c *Create) {
 		s.created.Add(1)
 		s.partial.Add(1)
 	} else {
-		s.failed[c.Failed].Add(1)
+		s.fail(c.Failed, c.Class)
 		if !c.TotalUnknown {
 			s.record(MeasureCreate, c.Outcome, c.Duration)
 		}

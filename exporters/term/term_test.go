@@ -106,7 +106,7 @@ func report() profiler.Report {
 		Endpoints: []profiler.EndpointReport{e},
 		Pools:     []profiler.PoolReport{{Name: "db:3306", Opened: 1, Live: 1, PoolStats: profiler.PoolStats{Open: 2, Idle: 2, WaitCount: 3, WaitDuration: 1e6}}},
 		Failures: []profiler.Failure{{
-			Endpoint: e.Endpoint, Role: "pool", Phase: "auth", Outcome: "error", Duration: 3e6, Error: "Error 1045: Access denied\x1b[2J for user 'x'",
+			Endpoint: e.Endpoint, Role: "pool", Phase: "auth", Outcome: "error", Class: "rejected", Duration: 3e6, Error: "Error 1045: Access denied\x1b[2J for user 'x'",
 			Cause: "EOF", Advice: "check user, password, the database's name, and that the server lets this client in",
 		}},
 		Findings: []profiler.Finding{{

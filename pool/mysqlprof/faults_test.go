@@ -12,7 +12,6 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
-	"github.com/connprof/connprof/handshake"
 	"github.com/connprof/connprof/internal/certtest"
 	"github.com/connprof/connprof/profiler"
 )
@@ -29,7 +28,7 @@ type failing struct {
 	server func(net.Conn)
 	change func(*mysql.Config)
 	want   profiler.Phase
-	class  handshake.ErrorClass
+	class  profiler.ErrorClass
 }
 
 func failures(t *testing.T) []failing {
@@ -74,64 +73,64 @@ func failures(t *testing.T) []failing {
 	}
 	mutual := &tls.Config{ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: ca.Pool()}
 	return []failing{
-		{"a name that does not exist", nil, unresolved(noName(t)), profiler.Resolve, handshake.ClassNotFound},
-		{"a resolver that is silent", nil, unresolved(silentResolver(t)), profiler.Resolve, handshake.ClassTimeout},
-		{"nothing listens", nil, func(c *mysql.Config) { c.Addr = closedPort(t) }, profiler.Connect, handshake.ClassRefused},
+		{"a name that does not exist", nil, unresolved(noName(t)), profiler.Resolve, profiler.ClassNotFound},
+		{"a resolver that is silent", nil, unresolved(silentResolver(t)), profiler.Resolve, profiler.ClassTimeout},
+		{"nothing listens", nil, func(c *mysql.Config) { c.Addr = closedPort(t) }, profiler.Connect, profiler.ClassRefused},
 		{"no route", nil, dial(net.Dialer{Control: func(string, string, syscall.RawConn) error { return syscall.EHOSTUNREACH }}),
-			profiler.Connect, handshake.ClassUnreachable},
+			profiler.Connect, profiler.ClassUnreachable},
 		{"a connect that nobody answers", nil, func(c *mysql.Config) {
 			c.DialFunc = func(ctx context.Context, _, _ string) (net.Conn, error) { <-ctx.Done(); return nil, ctx.Err() }
-		}, profiler.Connect, handshake.ClassTimeout},
+		}, profiler.Connect, profiler.ClassTimeout},
 		{"a reset instead of a greeting", func(nc net.Conn) {
 			time.Sleep(10 * time.Millisecond) // else connect may be what sees it
 			reset(nc)
-		}, clear, profiler.Greet, handshake.ClassReset},
-		{"a close instead of a greeting", func(net.Conn) {}, clear, profiler.Greet, handshake.ClassClosed},
+		}, clear, profiler.Greet, profiler.ClassReset},
+		{"a close instead of a greeting", func(net.Conn) {}, clear, profiler.Greet, profiler.ClassClosed},
 		{"an HTTP server that waits", func(nc net.Conn) { nc.Write([]byte("HTTP/1.1 400 Bad Request\r\n\r\n")); hang(nc) }, clear,
-			profiler.Greet, handshake.ClassTimeout}, // the driver takes it for the beginning of a long packet
+			profiler.Greet, profiler.ClassTimeout}, // the driver takes it for the beginning of a long packet
 		{"an HTTP server that closes", func(nc net.Conn) { nc.Write([]byte("HTTP/1.1 400 Bad Request\r\n\r\n")) }, clear,
-			profiler.Greet, handshake.ClassClosed},
+			profiler.Greet, profiler.ClassClosed},
 		{"an error instead of a greeting", func(nc net.Conn) { nc.Write(errPacket(0, 1040, "Too many connections")); hang(nc) }, clear,
-			profiler.Greet, handshake.ClassProtocol},
+			profiler.Greet, profiler.ClassProtocol},
 		{"TLS is not offered", func(nc net.Conn) { nc.Write(greeting(false)); hang(nc) }, over(only13),
-			profiler.Greet, handshake.ClassProtocol},
+			profiler.Greet, profiler.ClassProtocol},
 		{"a reset in the handshake", func(nc net.Conn) { nc.Write(greeting(true)); readPacket(nc); nc.Read(make([]byte, 4096)); reset(nc) },
-			over(only13), profiler.TLS, handshake.ClassReset},
+			over(only13), profiler.TLS, profiler.ClassReset},
 		{"no TLS after the request for it", func(nc net.Conn) {
 			nc.Write(greeting(true))
 			readPacket(nc)
 			nc.Write([]byte("HTTP/1.1 400 Bad Request\r\n\r\n"))
 			hang(nc)
-		}, over(only13), profiler.TLS, handshake.ClassProtocol},
-		{"no common version", secure(&tls.Config{MaxVersion: tls.VersionTLS12}, hang), over(only13), profiler.TLS, handshake.ClassAlert},
+		}, over(only13), profiler.TLS, profiler.ClassProtocol},
+		{"no common version", secure(&tls.Config{MaxVersion: tls.VersionTLS12}, hang), over(only13), profiler.TLS, profiler.ClassAlert},
 		{"no common cipher suite", secure(&tls.Config{MaxVersion: tls.VersionTLS12,
 			CipherSuites: []uint16{tls.TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384}}, hang),
 			over(&tls.Config{MaxVersion: tls.VersionTLS12, CipherSuites: []uint16{tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256}}),
-			profiler.TLS, handshake.ClassAlert},
+			profiler.TLS, profiler.ClassAlert},
 		{"an unknown authority", secure(&tls.Config{Certificates: []tls.Certificate{other.Issue(certtest.Leaf{}).TLS}}, hang), over(only13),
-			profiler.TLS, handshake.ClassUnknownAuthority},
+			profiler.TLS, profiler.ClassUnknownAuthority},
 		{"an expired certificate", secure(&tls.Config{Certificates: []tls.Certificate{ca.Issue(certtest.Leaf{Expired: true}).TLS}}, hang),
-			over(only13), profiler.TLS, handshake.ClassExpired},
+			over(only13), profiler.TLS, profiler.ClassExpired},
 		{"another name", secure(&tls.Config{Certificates: []tls.Certificate{ca.Issue(certtest.Leaf{Names: []string{"db"}}).TLS}}, hang),
-			over(only13), profiler.TLS, handshake.ClassWrongName},
-		{"a client certificate is wanted, TLS 1.3", secure(mutual, hang), over(only13), profiler.TLS, handshake.ClassClientCertificate},
-		{"a client certificate is wanted, TLS 1.2", secure(mutual, hang), over(only12), profiler.TLS, handshake.ClassClientCertificate},
-		{"a client certificate is refused, TLS 1.3", secure(mutual, hang), over(showing(only13)), profiler.TLS, handshake.ClassClientCertificate},
-		{"a client certificate is refused, TLS 1.2", secure(mutual, hang), over(showing(only12)), profiler.TLS, handshake.ClassClientCertificate},
+			over(only13), profiler.TLS, profiler.ClassWrongName},
+		{"a client certificate is wanted, TLS 1.3", secure(mutual, hang), over(only13), profiler.TLS, profiler.ClassClientCertificate},
+		{"a client certificate is wanted, TLS 1.2", secure(mutual, hang), over(only12), profiler.TLS, profiler.ClassClientCertificate},
+		{"a client certificate is refused, TLS 1.3", secure(mutual, hang), over(showing(only13)), profiler.TLS, profiler.ClassClientCertificate},
+		{"a client certificate is refused, TLS 1.2", secure(mutual, hang), over(showing(only12)), profiler.TLS, profiler.ClassClientCertificate},
 		{"a ClientHello that nobody answers", func(nc net.Conn) { nc.Write(greeting(true)); hang(nc) }, over(only13),
-			profiler.TLS, handshake.ClassTimeout},
-		{"a reset after the login", answer(reset), clear, profiler.Auth, handshake.ClassReset},
+			profiler.TLS, profiler.ClassTimeout},
+		{"a reset after the login", answer(reset), clear, profiler.Auth, profiler.ClassReset},
 		{"a reset after the login under TLS", func(nc net.Conn) {
 			secure(new(tls.Config), func(tc net.Conn) { readPacket(tc); reset(nc) })(nc)
-		}, over(only13), profiler.Auth, handshake.ClassReset},
-		{"silence after the login", answer(hang), clear, profiler.Auth, handshake.ClassTimeout},
+		}, over(only13), profiler.Auth, profiler.ClassReset},
+		{"silence after the login", answer(hang), clear, profiler.Auth, profiler.ClassTimeout},
 		{"a wrong password", answer(func(nc net.Conn) { nc.Write(errPacket(2, 1045, "Access denied")); hang(nc) }), clear,
-			profiler.Auth, handshake.ClassRejected},
-		{"a close after the login", answer(func(net.Conn) {}), clear, profiler.Auth, handshake.ClassClosed},
+			profiler.Auth, profiler.ClassRejected},
+		{"a close after the login", answer(func(net.Conn) {}), clear, profiler.Auth, profiler.ClassClosed},
 		{"silence after a session variable", answer(func(nc net.Conn) { nc.Write(okPacket(2)); hang(nc) }),
-			func(c *mysql.Config) { c.Params = map[string]string{"a": "1"} }, profiler.Setup, handshake.ClassTimeout},
+			func(c *mysql.Config) { c.Params = map[string]string{"a": "1"} }, profiler.Setup, profiler.ClassTimeout},
 		{"a reset after a session variable", answer(func(nc net.Conn) { nc.Write(okPacket(2)); readPacket(nc); reset(nc) }),
-			func(c *mysql.Config) { c.Params = map[string]string{"a": "1"} }, profiler.Setup, handshake.ClassReset},
+			func(c *mysql.Config) { c.Params = map[string]string{"a": "1"} }, profiler.Setup, profiler.ClassReset},
 	}
 }
 
@@ -180,7 +179,7 @@ func TestEachFailureHasAClass(t *testing.T) {
 			if cr.Failed != tt.want || cr.Err != err || phaseSum(cr) != cr.Duration {
 				t.Errorf("failed in %v with %v (%v), want %v", cr.Failed, cr.Err, cr.Cause, tt.want)
 			}
-			if got := handshake.ClassOf(cr); got != tt.class {
+			if got := cr.Class; got != tt.class {
 				t.Errorf("class %q of %v (%v), want %q", got, cr.Err, cr.Cause, tt.class)
 			}
 			if strings.HasPrefix(tt.name, "a ClientHello") && (cr.TLS.HelloSize < 200 || cr.TLS.BytesIn != 0 || cr.TLS.BytesOut == 0) {

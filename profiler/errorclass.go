@@ -1,4 +1,4 @@
-package handshake
+package profiler
 
 import (
 	"crypto/tls"
@@ -7,50 +7,63 @@ import (
 	"io"
 	"net"
 	"syscall"
-
-	"github.com/connprof/connprof/profiler"
 )
 
 // ErrorClass says in one of few words why a create failed, where the text of an error has too many: for a metric's attribute, or to count
 // failures by. Together with Create.Failed it tells a refused connect from a refused login.
-type ErrorClass string
+type ErrorClass uint8
 
 const (
 	// ClassNone is the class of a create that did not fail.
-	ClassNone ErrorClass = ""
+	ClassNone ErrorClass = iota
 	// ClassCanceled: the caller gave up.
-	ClassCanceled ErrorClass = "canceled"
+	ClassCanceled
 	// ClassTimeout: a deadline passed, the caller's or the connection's or the resolver's.
-	ClassTimeout ErrorClass = "timeout"
+	ClassTimeout
 	// ClassNotFound: the name does not exist.
-	ClassNotFound ErrorClass = "not_found"
+	ClassNotFound
 	// ClassRefused: nothing listens.
-	ClassRefused ErrorClass = "refused"
+	ClassRefused
 	// ClassUnreachable: no route to the host or its network.
-	ClassUnreachable ErrorClass = "unreachable"
+	ClassUnreachable
 	// ClassClosed: the other side ended the connection in order.
-	ClassClosed ErrorClass = "closed"
+	ClassClosed
 	// ClassReset: the connection broke.
-	ClassReset ErrorClass = "reset"
+	ClassReset
 	// ClassUnknownAuthority, ClassWrongName, ClassExpired and ClassBadCertificate: the client refused the server's certificate.
-	ClassUnknownAuthority ErrorClass = "unknown_authority"
-	ClassWrongName        ErrorClass = "wrong_name"
-	ClassExpired          ErrorClass = "expired"
-	ClassBadCertificate   ErrorClass = "bad_certificate"
+	ClassUnknownAuthority
+	ClassWrongName
+	ClassExpired
+	ClassBadCertificate
 	// ClassClientCertificate: the server refused the client's certificate, or the lack of one.
-	ClassClientCertificate ErrorClass = "client_certificate"
+	ClassClientCertificate
 	// ClassAlert: the server refused the handshake for another reason, such as no common version.
-	ClassAlert ErrorClass = "alert"
+	ClassAlert
 	// ClassProtocol: what came was not what the protocol says: no TLS, no greeting, an error or another protocol in its place, TLS not offered.
-	ClassProtocol ErrorClass = "protocol"
+	ClassProtocol
 	// ClassRejected: the server answered the login, or a statement after it, with an error of its own.
-	ClassRejected ErrorClass = "rejected"
+	ClassRejected
 	// ClassOther is none of these.
-	ClassOther ErrorClass = "other"
+	ClassOther
+	numClasses
 )
 
+var classNames = [numClasses]string{
+	"", "canceled", "timeout", "not_found", "refused", "unreachable", "closed", "reset", "unknown_authority", "wrong_name", "expired",
+	"bad_certificate", "client_certificate", "alert", "protocol", "rejected", "other",
+}
+
+// String is the class's name, as reports and attributes carry it; "" for ClassNone.
+func (c ErrorClass) String() string {
+	if c < numClasses {
+		return classNames[c]
+	}
+	return "invalid"
+}
+
 // ClassOf is why cr failed; ClassNone for a nil one. The wire's own error counts where the driver's says less. It reads no text of an error.
-func ClassOf(cr *profiler.Create) ErrorClass {
+// Create.Class holds it for a create that a Profiler reports.
+func ClassOf(cr *Create) ErrorClass {
 	if cr == nil || cr.Err == nil {
 		return ClassNone
 	}
@@ -58,7 +71,7 @@ func ClassOf(cr *profiler.Create) ErrorClass {
 	if c := certificateClass(err); c != ClassNone {
 		return c
 	}
-	if t := cr.TLS; cr.Failed == profiler.TLS && !t.AlertSent && (t.Alert != 0 || t.AlertEncrypted) {
+	if t := cr.TLS; cr.Failed == TLS && !t.AlertSent && (t.Alert != 0 || t.AlertEncrypted) {
 		if t.ClientCert {
 			return ClassClientCertificate
 		}
@@ -75,9 +88,9 @@ func ClassOf(cr *profiler.Create) ErrorClass {
 		return false
 	}
 	switch {
-	case cr.Outcome == profiler.Canceled:
+	case cr.Outcome == Canceled:
 		return ClassCanceled
-	case cr.Outcome == profiler.Timeout, timeout(err):
+	case cr.Outcome == Timeout, timeout(err):
 		return ClassTimeout
 	case errors.As(err, &dns) && dns.IsNotFound:
 		return ClassNotFound
@@ -95,9 +108,9 @@ func ClassOf(cr *profiler.Create) ErrorClass {
 		return ClassOther
 	}
 	switch cr.Failed { // the connection held: it was what the server said
-	case profiler.Greet, profiler.TLS:
+	case Greet, TLS:
 		return ClassProtocol
-	case profiler.Hello, profiler.Auth, profiler.Setup, profiler.AuthSetup:
+	case Hello, Auth, Setup, AuthSetup:
 		return ClassRejected
 	}
 	return ClassOther
