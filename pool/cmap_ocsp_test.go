@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -61,35 +62,39 @@ func TestMongoRevocationCheckIsVerify(t *testing.T) {
 
 // SCRAM's key derivation is the client's work: it lies in auth, apart from what the server took. A driver does it once for a client.
 func TestMongoLoginComputesInTheClient(t *testing.T) {
+	const delay = 20 * time.Millisecond
 	drivers(t, func(t *testing.T, d driver) {
 		s := mongotest.Start(t, mongotest.Options{
 			Users: map[string]string{"u": "p"}, Iterations: 15_000,
-			Script: mongotest.On("saslContinue", mongotest.Step{Delay: 20 * time.Millisecond}),
+			Script: mongotest.On("saslContinue", mongotest.Step{Delay: delay}),
 		})
 		o := newOracle()
 		p := &profiler.Profiler{}
 		c := d.connect(t, p, s.UserURI("u", "p", ""), user{dial: o.dial})
-		for range 2 {
-			if err := c.find(testContext(t), 1); err != nil {
-				t.Fatal(err)
-			}
+		for range 4 {
+			worksAgain(t, c)
 			s.KillPool()
 		}
 		c.close()
 		gone(t, p)
 		var compute []time.Duration
+		var waited time.Duration // at most: on a busy machine a Write returns late, and the wait begins then
 		for _, dialed := range o.dials {
 			cr := dialed.conn.Create()
 			if dialed.conn.Role() != profiler.RolePool || cr == nil || cr.Err != nil {
 				continue
 			}
 			auth := cr.Phases[profiler.Auth].Duration
-			if cr.Wire.AuthWait < 20*time.Millisecond || cr.Wire.AuthWait > auth || cr.Wire.AuthTurns != 1 {
+			if auth < delay || cr.Wire.AuthWait > auth || cr.Wire.AuthTurns != 1 {
 				t.Errorf("auth %v, of it waiting %v in %d turns", auth, cr.Wire.AuthWait, cr.Wire.AuthTurns)
 			}
+			waited = max(waited, cr.Wire.AuthWait)
 			compute = append(compute, auth-cr.Wire.AuthWait)
 		}
-		if len(compute) < 2 || compute[0] < 500*time.Microsecond || compute[1]*2 > compute[0] {
+		if waited < delay {
+			t.Errorf("waited %v at most, for a server that takes %v", waited, delay)
+		}
+		if len(compute) < 4 || compute[0] < 500*time.Microsecond || slices.Min(compute[1:])*2 > compute[0] {
 			t.Errorf("computed for %v: want milliseconds on the first connection, next to nothing later", compute)
 		}
 		e := p.Report().Endpoint(s.Addr(), profiler.RolePool)
