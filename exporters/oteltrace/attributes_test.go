@@ -41,17 +41,17 @@ func TestQueryAttributes(t *testing.T) {
 		with := func(m attrs) attrs { maps.Copy(m, common); return m }
 		spans := r.ended(t)
 		require.Equal(t, with(attrs{
-			"db.operation.name": "query", "connprof.connection.reused": false, "connprof.query.index": int64(1),
+			"db.query.summary": "SELECT cart", "db.operation.name": "SELECT", "db.collection.name": "cart", "connprof.connection.reused": false, "connprof.query.index": int64(1),
 			"connprof.query.first_response": 0.005, "connprof.tls.amortized": 0.008, "connprof.connection.create": 0.02,
-			"connprof.wait": 0.0205, "connprof.queued": 0.0005,
+			"connprof.wait": 0.0205, "connprof.queued": 0.0005, "connprof.waited_for": "create", "connprof.query.attempts": int64(1),
 			"connprof.phase.resolve": 0.002, "connprof.phase.connect": 0.003, "connprof.phase.greet": 0.001, "connprof.phase.tls": 0.008,
 			"connprof.phase.verify": 0.0, "connprof.phase.auth_setup": 0.004, "connprof.phase.other": 0.002,
-		}), attributesOf(spans["query shop"][0]))
+		}), attributesOf(spans["SELECT cart"][0]))
 		require.Equal(t, with(attrs{
-			"db.operation.name": "exec", "connprof.connection.reused": true, "connprof.query.index": int64(2),
+			"db.query.summary": "DELETE cart", "db.operation.name": "DELETE", "db.collection.name": "cart", "connprof.connection.reused": true, "connprof.query.index": int64(2),
 			"connprof.query.first_response": 0.001, "connprof.tls.amortized": 0.004, "connprof.connection.idle": 0.03,
 			"connprof.query.turns": int64(2), "error.type": "*errors.errorString",
-		}), attributesOf(spans["exec shop"][0]))
+		}), attributesOf(spans["DELETE cart"][0]))
 	})
 }
 
@@ -104,7 +104,7 @@ func TestWhatIsNotKnownIsLeftOut(t *testing.T) {
 			c.Update(tt.seen)
 			c.Ready(context.Background())
 			query(context.Background(), c, 0)
-			got := attributesOf(r.ended(t)["query /run/mysqld.sock"][0])
+			got := attributesOf(r.ended(t)["SELECT cart"][0])
 			require.Equal(t, tt.want, got["connprof.connection.tls.duration"])
 			require.Equal(t, tt.want, got["connprof.tls.amortized"])
 			require.Equal(t, "/run/mysqld.sock", got["server.address"])
@@ -120,8 +120,8 @@ func TestQueryTextIsThereOnlyIfAskedFor(t *testing.T) {
 		r := newRig()
 		r.sink.QueryText = on
 		query(context.Background(), r.pooled(context.Background()), 0)
-		text, there := attributesOf(r.ended(t)["query shop"][0])["db.query.text"]
-		if there != on || on && text != "SELECT 42" {
+		text, there := attributesOf(r.ended(t)["SELECT cart"][0])["db.query.text"]
+		if there != on || on && text != "SELECT name FROM cart WHERE id = ?" {
 			t.Errorf("QueryText %t: db.query.text is %v", on, text)
 		}
 	}

@@ -109,6 +109,7 @@ func BenchmarkOpenTelemetryAlone(b *testing.B) {
 				attribute.String("a", shop), attribute.String("b", shop), attribute.String("c", shop), attribute.String("d", shop),
 				attribute.String("e", shop), attribute.String("f", shop), attribute.Int("g", 1), attribute.Int("h", 2), attribute.Int("i", 3),
 				attribute.Bool("j", true), attribute.Float64("k", 1), attribute.Float64("l", 2), attribute.Float64("m", 3), attribute.Float64("n", 4),
+				attribute.String("o", shop), attribute.String("p", shop),
 			))
 		span.End(trace.WithTimestamp(end.Op.End))
 	}
@@ -146,8 +147,8 @@ func TestTheBenchmarksCompareLikeWithLike(t *testing.T) {
 	query(ctx, c, 0)
 	query(ctx, c, 0)
 	span.End()
-	s := r.ended(t)["query shop"][1]
-	if n := len(s.Attributes()); n != 14 || len(s.Links()) != 1 {
+	s := r.ended(t)["SELECT cart"][1]
+	if n := len(s.Attributes()); n != 16 || len(s.Links()) != 1 {
 		t.Errorf("a reused query has %d attributes and %d links", n, len(s.Links()))
 	}
 }

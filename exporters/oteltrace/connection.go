@@ -94,7 +94,11 @@ func connectionAttributes(c *profiler.Conn, st *connState) []attribute.KeyValue 
 		attrs = append(attrs, keyPartial.Bool(true))
 	}
 	if cr.Err != nil {
-		attrs = append(attrs, errorType(cr.Outcome, cr.Err), keyFailedPhase.String(cr.Failed.String()))
+		code := statusCode(cr.Err)
+		if code != "" {
+			attrs = append(attrs, responseStatus(code))
+		}
+		attrs = append(attrs, errorType(cr.Outcome, code, cr.Err), keyFailedPhase.String(cr.Failed.String()))
 	}
 	return attrs
 }
@@ -129,7 +133,7 @@ func phaseAttributes(cr *profiler.Create, p profiler.Phase) []attribute.KeyValue
 		attrs = appendTLS(attrs, &cr.TLS)
 	}
 	if cr.Failed == p {
-		attrs = append(attrs, errorType(cr.Outcome, cr.Err))
+		attrs = append(attrs, errorType(cr.Outcome, statusCode(cr.Err), cr.Err))
 	}
 	return attrs
 }
@@ -142,6 +146,6 @@ func lostAttempts(span trace.Span, cr *profiler.Create, begin time.Time) {
 		}
 		attrs := peerAddress([]attribute.KeyValue{keyReached.String(a.Reached.String()), seconds(keyDuration, a.Duration)}, a.Address)
 		span.AddEvent("attempt_lost", trace.WithTimestamp(begin.Add(a.Begin)),
-			trace.WithAttributes(append(attrs, errorType(profiler.Failed, a.Err))...))
+			trace.WithAttributes(append(attrs, errorType(profiler.Failed, "", a.Err))...))
 	}
 }

@@ -14,7 +14,7 @@
 //	GET /orders                          the caller's own span
 //	├─ wait_for_connection     INTERNAL  the caller waited, longer than Sink.WaitThreshold; ends where the create starts
 //	├─ connection_setup db:3306 INTERNAL the create, with one child per phase present: resolve, connect, greet, tls, auth, ...
-//	└─ query shop              CLIENT    the operation, start to rows closed; linked to connection_setup
+//	└─ SELECT orders           CLIENT    the operation, start to rows closed; linked to connection_setup
 //
 // A connection's span is a child of the caller's span if the create ran under the caller's context, or if its first user is known to have
 // asked before the create began. Otherwise it is a root, because it would start before its parent. A create that ran in the background
@@ -33,14 +33,34 @@
 // Connections that serve no caller (monitoring, cancel requests, unattributed dials) are left out unless Sink.Monitors is set, and are
 // roots then: a driver makes them by itself, and a trace of each would bury the others.
 //
+// # Programs that have query spans already
+//
+// Sink.Queries leaves the query spans out and tells the same on the span in the operation's context, at its first response. Under a wrapper of
+// database/sql that makes spans, such as github.com/XSAM/otelsql, that is the wrapper's span if our Connector is the inner one
+// (otelsql.OpenDB(mysqlprof.Connector(...))); with a tracer of pgx such as otelpgx in the configuration that is instrumented, it is the
+// tracer's. MongoDB's otelmongo puts its span into no context: a command can only be an event on the caller's span. Waits then have no span.
+//
+// # Names
+//
+// A query span is named after db.query.summary ("SELECT orders"), which is read from the text: what is done, and to which tables. Without a
+// text that tells it is "{db.operation.name} {target}", the target being the collection, the namespace or the server. Preparing a statement
+// has a span only if it failed, or if Sink.Prepares is set; pings, resets and rows have none.
+//
 // # Attributes
 //
 // Names are those of the semantic conventions (the version is in semconv.go) where they exist. On query spans: db.system.name,
-// db.namespace, db.operation.name, server.address, server.port, network.peer.address, network.peer.port, error.type, and db.query.text
-// if Sink.QueryText is set. On connection spans also network.transport, db.client.connection.pool.name and, on it and on its tls child,
+// db.namespace, db.query.summary, db.operation.name, db.collection.name, server.address, server.port, network.peer.address,
+// network.peer.port, db.response.status_code, error.type, and db.query.text if Sink.QueryText is set. Operation and collection are MongoDB's
+// own; of a text they are given where it has exactly one. A MongoDB command's collection is known where its reply names it, and always with
+// profiler.Profiler.Statements. On connection spans also network.transport, db.client.connection.pool.name and, on it and on its tls child,
 // tls.protocol.name, tls.protocol.version, tls.cipher, tls.curve, tls.resumed; dns.question.name on resolve. Each connect that was lost is
 // an event attempt_lost on the phase attempts.
-// error.type is "timeout", "canceled" or the type of the driver's error.
+//
+// db.response.status_code is PostgreSQL's SQLSTATE, and MySQL's and MongoDB's error number (version 1 of the MongoDB driver doesn't tell).
+// error.type is "timeout" or "canceled", else that code, else the type of the driver's error.
+//
+// db.query.text has ? for every literal, comments are left out, and where only the server's settings tell what is a literal it ends in "...".
+// At most the first 4,096 bytes are read.
 //
 // Our own begin with connprof. Durations are seconds; what is not known is left out, never 0:
 //
@@ -50,10 +70,18 @@
 //	connprof.connection.create        query, first: how long the connection took to make
 //	connprof.connection.tls.duration  query, connection: what TLS took on this connection, 0 if it has none
 //	connprof.query.index              query: its index on its connection, from 1
-//	connprof.query.first_response     query: start to first response
+//	connprof.query.first_response     query: start to first response; the rest of the span is its rows
+//	connprof.query.rows.driver        query: of the time for rows, what the driver took (network, decoding),
+//	connprof.query.rows.consumer      query: and what the program took between its calls for rows
 //	connprof.query.turns              query: awaited round trips
+//	connprof.query.attempts           query: on how many connections it was tried, or how often the driver repeated it
+//	connprof.query.lost               query: what earlier attempts took, before the span
+//	connprof.query.stale_idle         query: how long the dead connection had been idle that it met first
+//	connprof.query.selection          query: what choosing a MongoDB server took, before the wait
+//	connprof.query.prepared           query: once (a statement was prepared for this call), before (by the caller)
 //	connprof.tls.amortized            query: connprof.connection.tls.duration / connprof.query.index
 //	connprof.wait, connprof.queued    query: the caller's wait, and its part not spent on the create it waited for
+//	connprof.waited_for               query: free (a connection that was there), create (its own), background_create (the pool's)
 //	connprof.phase.<phase>            query, first: what each phase of its connection's create took (auth_setup for auth+setup)
 //	connprof.tls.hello_retry          connection, tls: the server asked for a second ClientHello
 //	connprof.tcp.rtt                  connection: the kernel's round-trip time right after connect
@@ -73,8 +101,15 @@
 // # Storms
 //
 // A thousand connections at once are a thousand traces of eight spans, more than a batch processor's default queue (2,048) holds: it drops
-// the rest, the queries' spans included. Sink.MaxConnectionTraces bounds connection traces; Dropped counts what was not emitted. Size the
-// queue (WithMaxQueueSize) for about ten spans a connection times the connections of a second.
+// the rest silently, the queries' spans included; of a storm of 2,000 connections it lost 63 %. Sink.MaxConnectionTraces bounds the
+// connections that are shown in a second, 100 if it is zero, and Dropped counts those that were not. Their queries say all the same what the
+// connection cost them.
+//
+// Size the queue for the spans of the busiest second: queries a second + 10 × the connections that are shown in it, and the batch for an
+// eighth of that. With 1,000 queries a second and the default bound 2,048 just suffices; for 500 connections a second
+//
+//	sink.MaxConnectionTraces = 500
+//	trace.NewBatchSpanProcessor(exporter, trace.WithMaxQueueSize(8192), trace.WithMaxExportBatchSize(1024))
 //
 // # Shutdown
 //

@@ -46,7 +46,7 @@ func TestFlushEmitsWhatIsHeldOnce(t *testing.T) {
 		r.p.Flush()
 		spans := r.ended(t)
 		require.Len(t, spans[setup], 1)
-		require.Len(t, spans["query shop"][0].Links(), 1, "what was flushed can still be linked to")
+		require.Len(t, spans["SELECT cart"][0].Links(), 1, "what was flushed can still be linked to")
 	})
 }
 
@@ -86,7 +86,7 @@ func TestConnectionTracesASecondAreBounded(t *testing.T) {
 			span.End()
 		}
 		require.Len(t, r.ended(t)[setup], 100)
-		require.Len(t, r.ended(t)["query shop"], 150)
+		require.Len(t, r.ended(t)["SELECT cart"], 150)
 		require.EqualValues(t, 50, r.sink.Dropped())
 		time.Sleep(time.Second)
 		r.pooled(context.Background())
@@ -118,8 +118,8 @@ func TestTwoThousandConnectionsAtOnce(t *testing.T) {
 	r.sink.Flush()
 	spans := r.ended(t)
 	require.Len(t, spans[setup], 2000)
-	require.Len(t, spans["query shop"], 4000)
-	for _, s := range spans["query shop"] {
+	require.Len(t, spans["SELECT cart"], 4000)
+	for _, s := range spans["SELECT cart"] {
 		require.Len(t, s.Links(), 1)
 	}
 	require.Zero(t, r.p.Report().SinkPanics)

@@ -36,28 +36,53 @@ func (s *Sink) operation(p parent, c *profiler.Conn, op *profiler.Operation) {
 		s.wait(b, p, start, moved, c, st, op)
 	}
 
-	name := operationOf(op)
+	say := s.statementOf(c, op)
+	begin, end := op.Start.Add(moved), op.End.Add(moved)
+	if p.kind == sampled { // a tracer that pgx calls after us starts its span a moment later than the operation
+		begin = notBefore(begin, p.started())
+		end = notBefore(end, begin)
+	}
 	opts := append(make([]trace.SpanStartOption, 0, 4), clientKind,
-		trace.WithTimestamp(op.Start.Add(moved)), trace.WithAttributes(s.queryAttributes(c, st, op, name)...))
+		trace.WithTimestamp(begin), trace.WithAttributes(s.queryAttributes(c, st, op, say)...))
 	if sc, ok := st.link(); ok {
 		opts = append(opts, trace.WithLinks(trace.Link{SpanContext: sc}))
 	}
-	_, span := b.start(p, op.Start, spanName(c, st, op, name), opts)
+	_, span := b.start(p, op.Start, spanName(c, st, op, say), opts)
 	if span == nil {
 		return
 	}
 	if op.Outcome != profiler.OK {
 		span.SetStatus(codes.Error, op.Outcome.String())
 	}
-	span.End(trace.WithTimestamp(op.End.Add(moved)))
+	span.End(trace.WithTimestamp(end))
 }
 
-// operationOf is db.operation.name: MongoDB's command, or what database/sql was asked to do. SQL text is not parsed.
-func operationOf(op *profiler.Operation) string {
-	if op.Name != "" {
-		return op.Name
+// notBefore is t, or start where the wall clock has t before it.
+func notBefore(t, start time.Time) time.Time {
+	if !start.IsZero() && t.Round(0).Before(start.Round(0)) {
+		return start
 	}
-	return op.Kind.String()
+	return t
+}
+
+// statementOf is what can be said of the operation's statement: from MongoDB's command, the text, or what database/sql was asked to do.
+func (s *Sink) statementOf(c *profiler.Conn, op *profiler.Operation) *statement {
+	if op.Text != "" {
+		return s.texts.of(c.Endpoint().System, op.Text)
+	}
+	if st := byKind[op.Kind]; st != nil {
+		return st
+	}
+	name := op.Name
+	if name == "" {
+		name = op.Kind.String()
+	}
+	st := &statement{attrs: []attribute.KeyValue{operationName(name)}}
+	if op.Collection != "" {
+		st.name = name + " " + op.Collection
+		st.attrs = append(st.attrs, collectionName(op.Collection))
+	}
+	return st
 }
 
 func namespaceOf(c *profiler.Conn, op *profiler.Operation) string {
@@ -67,30 +92,45 @@ func namespaceOf(c *profiler.Conn, op *profiler.Operation) string {
 	return c.Endpoint().Namespace
 }
 
-// spanName is "{db.operation.name} {target}", as the semantic conventions have it for spans without a query summary: the target is the
-// namespace, or the server where none is known.
-func spanName(c *profiler.Conn, st *connState, op *profiler.Operation, name string) string {
-	if ns := namespaceOf(c, op); ns != "" {
-		return name + " " + ns
+// spanName is db.query.summary, else "{db.operation.name} {target}", as the semantic conventions have it: the target is the collection, the
+// namespace, or the server, whatever is known first.
+func spanName(c *profiler.Conn, st *connState, op *profiler.Operation, say *statement) string {
+	name := say.name
+	if name == "" {
+		if name = op.Name; name == "" {
+			name = op.Kind.String()
+		}
+		if ns := namespaceOf(c, op); ns != "" {
+			name += " " + ns
+		} else {
+			name += " " + st.target
+		}
 	}
-	return name + " " + st.target
+	if op.Kind == profiler.OpPrepare && say.name != "" {
+		name = "PREPARE " + name
+	}
+	return name
 }
 
-func (s *Sink) queryAttributes(c *profiler.Conn, st *connState, op *profiler.Operation, name string) []attribute.KeyValue {
-	n := len(st.attrs) + 10 // what a reused query has, and room for an error and a text
+func (s *Sink) queryAttributes(c *profiler.Conn, st *connState, op *profiler.Operation, say *statement) []attribute.KeyValue {
+	n := len(st.attrs) + len(say.attrs) + 12 // what a reused query has, and room for an error and a text
 	if op.N == 1 {
 		n += int(profiler.NumPhases)
 	}
-	attrs := append(make([]attribute.KeyValue, 0, n), st.attrs...)
+	attrs := append(append(make([]attribute.KeyValue, 0, n), st.attrs...), say.attrs...)
 	attrs = appendNamespace(attrs, namespaceOf(c, op))
-	attrs = append(attrs, operationName(name),
-		keyReused.Bool(op.N > 1), keyIndex.Int64(int64(op.N)), seconds(keyFirstResponse, op.FirstResponse.Sub(op.Start)))
-	if s.QueryText && op.Text != "" {
-		attrs = append(attrs, queryText(op.Text))
+	if s.QueryText && say.text != "" {
+		attrs = append(attrs, say.clean)
 	}
-	if op.Err != nil {
-		attrs = append(attrs, errorType(op.Outcome, op.Err))
+	return s.ownAttributes(appendError(attrs, op), st, op)
+}
+
+// ownAttributes are those that the semantic conventions don't have; the connection's number is among st.attrs.
+func (s *Sink) ownAttributes(attrs []attribute.KeyValue, st *connState, op *profiler.Operation) []attribute.KeyValue {
+	if s.Queries != QuerySpans {
+		attrs = append(attrs, st.attrs[0])
 	}
+	attrs = append(attrs, keyReused.Bool(op.N > 1), keyIndex.Int64(int64(op.N)), seconds(keyFirstResponse, op.FirstResponse.Sub(op.Start)))
 	if st.tlsKnown {
 		attrs = append(attrs, seconds(keyTLSDuration, st.tls), keyTLSAmortized.Float64(st.tls.Seconds()/float64(max(op.N, 1))))
 	}
@@ -98,7 +138,25 @@ func (s *Sink) queryAttributes(c *profiler.Conn, st *connState, op *profiler.Ope
 		attrs = append(attrs, keyTurns.Int(op.Turns))
 	}
 	if op.WaitKnown {
-		attrs = append(attrs, seconds(keyWait, op.Wait), seconds(keyQueued, op.Queued))
+		attrs = append(attrs, seconds(keyWait, op.Wait), seconds(keyQueued, op.Queued), keyWaitedFor.String(op.WaitFor.String()))
+	}
+	if op.Attempts > 0 {
+		attrs = append(attrs, keyAttempts.Int(op.Attempts))
+	}
+	if op.Lost > 0 {
+		attrs = append(attrs, seconds(keyLost, op.Lost))
+	}
+	if op.StaleIdle > 0 {
+		attrs = append(attrs, seconds(keyStaleIdle, op.StaleIdle))
+	}
+	if op.SelectionKnown {
+		attrs = append(attrs, seconds(keySelection, op.Selection))
+	}
+	if op.Prepared != profiler.NotPrepared {
+		attrs = append(attrs, keyPrepared.String(op.Prepared.String()))
+	}
+	if op.Driver+op.Consumer > 0 {
+		attrs = append(attrs, seconds(keyRowsDriver, op.Driver), seconds(keyRowsConsumer, op.Consumer))
 	}
 	if op.N > 1 {
 		return append(attrs, seconds(keyIdle, op.Idle))
@@ -112,6 +170,18 @@ func (s *Sink) queryAttributes(c *profiler.Conn, st *connState, op *profiler.Ope
 		}
 	}
 	return attrs
+}
+
+// appendError adds error.type, and the server's own code if it gave one.
+func appendError(attrs []attribute.KeyValue, op *profiler.Operation) []attribute.KeyValue {
+	if op.Err == nil {
+		return attrs
+	}
+	code := statusCode(op.Err)
+	if code != "" {
+		attrs = append(attrs, responseStatus(code))
+	}
+	return append(attrs, errorType(op.Outcome, code, op.Err))
 }
 
 // wait emits the span of the caller's wait, if it is known and long enough. It ends where the create that it waited for starts, whose own

@@ -91,7 +91,7 @@ func (r *rig) pooled(ctx context.Context, steps ...step) *profiler.Conn {
 // query runs a query whose first response takes d, and whose rows take as long again.
 func query(ctx context.Context, c *profiler.Conn, d time.Duration) {
 	o := c.Begin(ctx, profiler.OpQuery, profiler.Now())
-	o.Text = "SELECT 42"
+	o.Text = "SELECT name FROM cart WHERE id = 42"
 	time.Sleep(d)
 	o.Responded(ctx, profiler.Now(), nil)
 	time.Sleep(d)

@@ -69,7 +69,7 @@ func TestRatioSamplingLeavesNoDanglingLink(t *testing.T) {
 		span.End()
 	}
 	spans := r.ended(t)
-	for _, s := range spans["query shop"] {
+	for _, s := range spans["SELECT cart"] {
 		queries++
 		linked += len(s.Links())
 	}
@@ -90,7 +90,7 @@ func TestParentOnlyLeavesOutRoots(t *testing.T) {
 	query(ctx, c, 0)
 	span.End()
 	spans := r.ended(t)
-	require.Len(t, spans["query shop"], 1)
+	require.Len(t, spans["SELECT cart"], 1)
 	require.Len(t, spans["connection_setup db.internal:3306"], 1)
 }
 

@@ -24,9 +24,17 @@ const (
 	keyIndex         = attribute.Key("connprof.query.index")
 	keyFirstResponse = attribute.Key("connprof.query.first_response")
 	keyTurns         = attribute.Key("connprof.query.turns")
+	keyAttempts      = attribute.Key("connprof.query.attempts")
+	keyLost          = attribute.Key("connprof.query.lost")
+	keyStaleIdle     = attribute.Key("connprof.query.stale_idle")
+	keySelection     = attribute.Key("connprof.query.selection")
+	keyPrepared      = attribute.Key("connprof.query.prepared")
+	keyRowsDriver    = attribute.Key("connprof.query.rows.driver")
+	keyRowsConsumer  = attribute.Key("connprof.query.rows.consumer")
 	keyTLSAmortized  = attribute.Key("connprof.tls.amortized")
 	keyHelloRetry    = attribute.Key("connprof.tls.hello_retry")
 	keyWait          = attribute.Key("connprof.wait")
+	keyWaitedFor     = attribute.Key("connprof.waited_for")
 	keyQueued        = attribute.Key("connprof.queued")
 	keyRTT           = attribute.Key("connprof.tcp.rtt")
 	keyRetransmits   = attribute.Key("connprof.tcp.retransmits")
@@ -114,18 +122,26 @@ func appendTLS(attrs []attribute.KeyValue, t *profiler.TLSInfo) []attribute.KeyV
 	return attrs
 }
 
-// errorType is error.type: the outcome where it says more than the driver's error, else that error's type. Never its text.
-func errorType(o profiler.Outcome, err error) attribute.KeyValue {
-	if o == profiler.Canceled || o == profiler.Timeout {
+// errorType is error.type: the outcome where it says more than the driver's error, else the server's code, else the error's type. Never its
+// text.
+func errorType(o profiler.Outcome, code string, err error) attribute.KeyValue {
+	switch {
+	case o == profiler.Canceled || o == profiler.Timeout:
 		return semconv.ErrorTypeKey.String(o.String())
+	case code != "":
+		return semconv.ErrorTypeKey.String(code)
 	}
 	return semconv.ErrorType(err)
 }
 
-func operationName(name string) attribute.KeyValue { return semconv.DBOperationName(name) }
-func queryText(text string) attribute.KeyValue     { return semconv.DBQueryText(text) }
-func poolName(name string) attribute.KeyValue      { return semconv.DBClientConnectionPoolName(name) }
-func lookedUp(host string) attribute.KeyValue      { return semconv.DNSQuestionName(host) }
+func responseStatus(code string) attribute.KeyValue { return semconv.DBResponseStatusCode(code) }
+func operationName(name string) attribute.KeyValue  { return semconv.DBOperationName(name) }
+func queryText(text string) attribute.KeyValue      { return semconv.DBQueryText(text) }
+func poolName(name string) attribute.KeyValue       { return semconv.DBClientConnectionPoolName(name) }
+func lookedUp(host string) attribute.KeyValue       { return semconv.DNSQuestionName(host) }
 func peerAddress(attrs []attribute.KeyValue, address string) []attribute.KeyValue {
 	return appendAddress(attrs, address, semconv.NetworkPeerAddressKey, semconv.NetworkPeerPortKey)
 }
+
+func querySummary(s string) attribute.KeyValue      { return semconv.DBQuerySummary(s) }
+func collectionName(name string) attribute.KeyValue { return semconv.DBCollectionName(name) }

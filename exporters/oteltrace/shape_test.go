@@ -32,7 +32,7 @@ GET / 0+30
     tls 6+8
     verify 14+0
     auth+setup 14+4
-  query shop 20+10 [client] → connection_setup db.internal:3306
+  SELECT cart 20+10 [client] → connection_setup db.internal:3306
 `},
 		{"a reused connection links to its connection in the other trace", func(r *rig) {
 			ctx, span := r.tracer.Start(bg, "GET /1")
@@ -50,9 +50,9 @@ GET /1 0+12
     connect 2+3
     greet 5+1
     auth 6+4
-  query shop 10+2 [client] → connection_setup db.internal:3306
+  SELECT cart 10+2 [client] → connection_setup db.internal:3306
 GET /2 112+2
-  query shop 112+2 [client] → connection_setup db.internal:3306
+  SELECT cart 112+2 [client] → connection_setup db.internal:3306
 `},
 		{"a background create belongs to the caller who asked before it began, whose wait ends there", func(r *rig) {
 			ctx, span := r.tracer.Start(bg, "GET /")
@@ -71,7 +71,7 @@ GET / 0+28
     connect 9+3
     greet 12+1
     auth 13+4
-  query shop 18+10 [client] → connection_setup db.internal:3306
+  SELECT cart 18+10 [client] → connection_setup db.internal:3306
 `},
 		{"a background create that began before its first user asked is a root", func(r *rig) {
 			c := r.make(shop, profiler.RolePool, plain...)
@@ -89,7 +89,7 @@ connection_setup db.internal:3306 0+13
   auth 6+4
 GET / 10+13
   wait_for_connection 10+3
-  query shop 13+10 [client] → connection_setup db.internal:3306
+  SELECT cart 13+10 [client] → connection_setup db.internal:3306
 `},
 		{"a background create whose first user's wait is not known is a root", func(r *rig) {
 			ctx, span := r.tracer.Start(bg, "GET /")
@@ -100,7 +100,7 @@ GET / 10+13
 connection_setup db.internal:3306 0+3
   connect 0+3
 GET / 0+13
-  query shop 3+10 [client] → connection_setup db.internal:3306
+  SELECT cart 3+10 [client] → connection_setup db.internal:3306
 `},
 		{"a background create whose first user has no span is a root, and so is the query", func(r *rig) {
 			ctx := profiler.Asked(bg)
@@ -110,7 +110,7 @@ GET / 0+13
 		}, `
 connection_setup db.internal:3306 5+3
   connect 5+3
-query shop 8+10 [client] → connection_setup db.internal:3306
+SELECT cart 8+10 [client] → connection_setup db.internal:3306
 `},
 		{"a create that fails under a caller is a child in error, and so is the phase", func(r *rig) {
 			ctx, span := r.tracer.Start(bg, "GET /")
@@ -158,10 +158,10 @@ connection_setup db.internal:3306 0+5
 GET /1 0+57
   connection_setup db.internal:3306 0+5
     connect 0+5
-  query shop 5+2 [client] → connection_setup db.internal:3306
+  SELECT cart 5+2 [client] → connection_setup db.internal:3306
 GET /2 7+52
   wait_for_connection 7+50
-  query shop 57+2 [client] → connection_setup db.internal:3306
+  SELECT cart 57+2 [client] → connection_setup db.internal:3306
 `},
 		{"a wait up to the threshold has none", func(r *rig) {
 			ctx, span := r.tracer.Start(bg, "GET /")
@@ -174,7 +174,7 @@ GET /2 7+52
 GET / 0+8
   connection_setup db.internal:3306 0+5
     connect 0+5
-  query shop 6+2 [client] → connection_setup db.internal:3306
+  SELECT cart 6+2 [client] → connection_setup db.internal:3306
 `},
 		{"a wait that began before its parent is cut to it", func(r *rig) {
 			c := r.pooled(bg, step{profiler.Connect, 5 * ms})
@@ -189,7 +189,7 @@ connection_setup db.internal:3306 0+5
   connect 0+5
 GET / 10+7
   wait_for_connection 10+5
-  query shop 15+2 [client] → connection_setup db.internal:3306
+  SELECT cart 15+2 [client] → connection_setup db.internal:3306
 `},
 		{"a create that began before the span it is said to belong to is a root", func(r *rig) {
 			c := r.make(shop, profiler.RolePool, step{profiler.Connect, 5 * ms})
@@ -201,7 +201,7 @@ GET / 10+7
 connection_setup db.internal:3306 0+5
   connect 0+5
 GET / 5+2
-  query shop 5+2 [client] → connection_setup db.internal:3306
+  SELECT cart 5+2 [client] → connection_setup db.internal:3306
 `},
 		{"a failed operation is in error, in words of its outcome", func(r *rig) {
 			ctx, span := r.tracer.Start(bg, "GET /")

@@ -13,8 +13,12 @@ import (
 // Sink makes OpenTelemetry spans of a Profiler's events. The zero value uses the global provider. Its fields must not change once it is in
 // use; its methods may be called concurrently. It starts no goroutine. It blocks as long as the provider's span processors do.
 type Sink struct {
-	// QueryText puts the query's text, as the caller gave it, into db.query.text. The text may hold literals: false leaves it out.
+	// Queries says how operations are shown; the zero value is QuerySpans.
+	Queries Queries
+	// QueryText puts the query's text into db.query.text, with ? for every literal and without comments; false leaves it out.
 	QueryText bool
+	// Prepares also makes spans of operations that prepare a statement; without it only of those that failed.
+	Prepares bool
 	// ParentOnly leaves out query spans that would be roots: those of operations without a span above them.
 	ParentOnly bool
 	// Monitors also emits the creates of connections that serve no caller: monitoring, cancel requests, and what is unattributed.
@@ -28,6 +32,7 @@ type Sink struct {
 	bound atomic.Pointer[binding]
 	held  held
 	storm storm
+	texts statements
 }
 
 var _ profiler.Decliner = (*Sink)(nil)
@@ -45,11 +50,19 @@ func (s *Sink) Record(ctx context.Context, e profiler.Event) {
 			s.firstUse(ctx, e.Conn, &e.Op)
 		}
 		s.emitOverdue(&e.Op.FirstResponse)
+		if s.Queries != QuerySpans {
+			if p := parentOf(ctx); p.kind == sampled {
+				s.annotate(p, e.Conn, &e.Op)
+			}
+		}
 	case profiler.KindOperation:
 		if e.Op.N == 1 { // again, for a Sink behind a queue that lost the first response
 			s.firstUse(ctx, e.Conn, &e.Op)
 		}
 		s.emitOverdue(&e.Op.End)
+		if s.Queries != QuerySpans || e.Op.Kind == profiler.OpPrepare && e.Op.Outcome == profiler.OK && !s.Prepares {
+			return
+		}
 		if p := parentOf(ctx); p.kind == sampled || p.kind == noParent && !s.ParentOnly {
 			s.operation(p, e.Conn, &e.Op)
 		}
@@ -61,16 +74,20 @@ func (s *Sink) Record(ctx context.Context, e profiler.Event) {
 	}
 }
 
-// Wants declines the events of operations that come to nothing here: under a caller that is not sampled, and later first responses. While
+// Wants declines the events of operations that come to nothing here: under a caller that is not sampled, and later first responses (or, where there are no query
+// spans, ends). While
 // creates are held all are wanted, because any may find one overdue.
 func (s *Sink) Wants(ctx context.Context, k profiler.Kind, _ *profiler.Conn, n uint64) bool {
 	if n == 1 || s.held.due.Load() != 0 {
 		return true
 	}
-	if k != profiler.KindOperation {
+	if (k == profiler.KindOperation) != (s.Queries == QuerySpans) {
 		return false
 	}
 	sc := trace.SpanContextFromContext(ctx)
+	if s.Queries != QuerySpans {
+		return sc.IsSampled()
+	}
 	return sc.IsSampled() || !sc.IsValid() && !s.ParentOnly
 }
 
