@@ -6,6 +6,7 @@ import (
 	"context"
 	"database/sql/driver"
 	"errors"
+	"reflect"
 
 	"github.com/connprof/connprof/profiler"
 )
@@ -31,6 +32,8 @@ type sqlConn struct {
 	turns bool // Connector.TurnPerCall
 	used  bool // it has come back to the pool before
 	ops   int  // operations of this checkout
+
+	plain context.Context // the checkout's, if it is known to carry no mark, until its first operation
 
 	declined profiler.Instant // entry of a query that the driver declined (ErrSkip): it goes on as Prepare and Stmt
 	returned profiler.Instant // when it last came back to the pool, zero while in use; kept only for closes
@@ -147,9 +150,29 @@ func (c *sqlConn) CheckNamedValue(v *driver.NamedValue) error {
 	return driver.ErrSkip
 }
 
-func (c *sqlConn) begin(ctx context.Context, k profiler.OpKind, at profiler.Instant, text string) profiler.Op {
+func (c *sqlConn) checkedOut(ctx context.Context) {
+	if c.plain = nil; c.of.CheckedOut(ctx, 0, 0) {
+		c.plain = ctx
+	}
+}
+
+// markedBy is where to look for the mark of an operation under ctx: once a checkout, not twice. The operation that caused the checkout
+// has its very context.
+func (c *sqlConn) markedBy(ctx context.Context) context.Context {
+	p := c.plain
+	if p == nil {
+		return ctx
+	}
+	c.plain = nil
+	if reflect.TypeOf(ctx).Kind() == reflect.Pointer && p == ctx { // other kinds may not be comparable
+		return context.Background()
+	}
+	return ctx
+}
+
+func (c *sqlConn) begin(ctx context.Context, k profiler.OpKind, at profiler.Instant, text string) (op profiler.Op) {
 	c.declined = 0
-	op := c.of.Begin(ctx, k, at)
+	c.of.BeginIn(&op, c.markedBy(ctx), k, at)
 	op.Text = text
 	return op
 }

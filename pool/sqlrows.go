@@ -42,7 +42,7 @@ func (c *sqlConn) beginQuery(ctx context.Context, at profiler.Instant, text stri
 	if c.busy || c.ops != 0 {
 		w = new(rows)
 	}
-	c.of.BeginIn(&w.op, ctx, profiler.OpQuery, at)
+	c.of.BeginIn(&w.op, c.markedBy(ctx), profiler.OpQuery, at)
 	w.op.Text = text
 	return w
 }

@@ -108,13 +108,13 @@ func (p resetPart) ResetSession(ctx context.Context) error {
 			if errors.Is(err, driver.ErrBadConn) {
 				c.dead(ctx, err)
 			} else { // database/sql goes on
-				c.of.CheckedOut(ctx, 0, 0)
+				c.checkedOut(ctx)
 			}
 			return err
 		}
 	}
 	c.returned = 0
-	c.of.CheckedOut(ctx, 0, 0)
+	c.checkedOut(ctx)
 	return nil
 }
 
@@ -135,6 +135,7 @@ type validPart struct{ c *sqlConn }
 // IsValid is called at each return that did not fail already.
 func (p validPart) IsValid() bool {
 	c := p.c
+	c.plain = nil
 	ok := c.validator.IsValid()
 	if !ok {
 		c.invalid()

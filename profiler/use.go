@@ -71,26 +71,30 @@ func (c *Conn) begun(at Instant) {
 // CheckedOut says that the pool gave the connection to a caller at the instant at; asked is when the caller asked, zero if not known
 // (then ctx may carry Asked's mark). A zero at leaves it to the mark whether the clock is read: without one the use begins with its
 // first operation, which in a pool that has no other use for a connection is the same instant.
-func (c *Conn) CheckedOut(ctx context.Context, asked, at Instant) {
+//
+// It reports whether it looked for a mark of the caller's (Asked's or WithSink's) and found none. An operation under the very same
+// context may then be begun under one that is cheaper to look into, such as context.Background.
+func (c *Conn) CheckedOut(ctx context.Context, asked, at Instant) (unmarked bool) {
 	if c == nil {
-		return
+		return false
 	}
 	u := &c.use
 	if c.p.off.Load() {
 		u.forget()
-		return
+		return false
 	}
 	if u.unseen && u.since.Known() && u.lastEnd.Known() {
 		c.checkedIn(u.lastEnd)
 	}
 	u.opsNow = 0
 	m := markOf(ctx)
+	unmarked = m == nil && marks.Load()
 	if !asked.Known() {
 		asked = m.take()
 	}
 	if !at.Known() {
 		if !asked.Known() {
-			return // since stays zero: the first operation sets it
+			return unmarked // since stays zero: the first operation sets it
 		}
 		at = Now()
 	}
@@ -100,6 +104,7 @@ func (c *Conn) CheckedOut(ctx context.Context, asked, at Instant) {
 	if asked.Known() {
 		c.waited(m, asked, at)
 	}
+	return unmarked
 }
 
 // CheckedIn says that the caller gave the connection back at the instant at. The zero Instant says "just now": if exactly one operation
