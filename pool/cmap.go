@@ -63,8 +63,9 @@ type CMAP struct {
 
 	recent recent // what the hot path finds without a map
 
-	waiting   atomic.Int32 // len(joining)
-	holding   atomic.Int32 // len(held)
+	asks      atomic.Uint64 // callers who asked for a connection so far
+	waiting   atomic.Int32  // len(joining)
+	holding   atomic.Int32  // len(held)
 	awaited   atomic.Int64
 	draining  atomic.Int64
 	abandoned atomic.Int64

@@ -29,6 +29,7 @@ type PoolEvent struct {
 // The types of PoolEvent that mean something to a CMAP.
 const (
 	poolCreated          = "ConnectionPoolCreated"
+	checkOutStarted      = "ConnectionCheckOutStarted"
 	checkOutFailed       = "ConnectionCheckOutFailed"
 	poolClosed           = "ConnectionPoolClosed"
 	connectionCreated    = "ConnectionCreated"

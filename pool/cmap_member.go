@@ -39,6 +39,8 @@ type member struct {
 	out    atomic.Bool // checked out
 	closed atomic.Bool
 
+	asksBefore atomic.Uint64 // until its first use: CMAP.asks when its create began, and 1
+
 	removed    atomic.Bool // out of the slot, for recent
 	draining   atomic.Bool // came back while a reply is still to come
 	gaveUp     bool        // the user's: its last command ended before its reply

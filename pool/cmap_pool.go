@@ -29,6 +29,8 @@ func (m *CMAP) Pool(e PoolEvent) {
 		m.closed(&e)
 	case poolCreated:
 		m.poolCreated(&e)
+	case checkOutStarted:
+		m.checkOutStarted()
 	case checkOutFailed:
 		m.checkOutFailed(&e)
 	case poolClosed:
@@ -40,6 +42,7 @@ func (m *CMAP) Pool(e PoolEvent) {
 func (m *CMAP) created(e *PoolEvent) {
 	g := goid.Get()
 	k := &member{slot: slot{e.Address, e.ConnectionID}, creator: g}
+	k.asksBefore.Store(m.asks.Load() + 1)
 	on := m.Profiler.Enabled()
 	e1 := m.endpoint(e.Address)
 	left := m.open(g, &opening{of: k})
@@ -119,6 +122,9 @@ func (m *CMAP) checkedOut(e *PoolEvent) {
 	if !k.vague.Load() {
 		now := profiler.Now()
 		asked := now.Add(-e.Duration)
+		if k.asksBefore.Load() != 0 {
+			asked, now = m.firstAsked(k, asked, now, e.Duration)
+		}
 		k.conn.CheckedOut(noCaller, asked, now)
 		if e.Duration >= queuedEnough {
 			k.site.waited(asked, e.Duration-k.conn.MadeDuring(asked, now))
