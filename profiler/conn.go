@@ -96,6 +96,14 @@ func (c *Conn) Endpoint() Endpoint {
 	return *c.endpoint
 }
 
+// Counted is what the connection is counted by in reports: Endpoint, or "(other)" for endpoints beyond Profiler.MaxEndpoints.
+func (c *Conn) Counted() Endpoint {
+	if c == nil {
+		return Endpoint{}
+	}
+	return c.s.of
+}
+
 // Role says what the connection is for.
 func (c *Conn) Role() Role {
 	if c == nil {

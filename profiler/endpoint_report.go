@@ -10,7 +10,7 @@ func (t *target) report(role Role) (e EndpointReport, ok bool) {
 	e = EndpointReport{Endpoint: t.endpoint, Role: role.String(), dist: make(map[Measure]*[numOutcomes]*Distribution)}
 	var phases, present [NumPhases]int64
 	var failed [NumPhases][numClasses]int64
-	var versions [5]int64
+	var kinds [5][2][2]int64
 	for i := range t.series[role] {
 		s := t.series[role][i].Load()
 		if s == nil {
@@ -41,13 +41,12 @@ func (t *target) report(role Role) (e EndpointReport, ok bool) {
 			present[p] += s.present[p].Load()
 		}
 		e.ByCaller += s.caller.Load()
-		e.TLS.Handshakes += s.tls.Load()
-		e.TLS.Resumed += s.resumed.Load()
 		e.TLS.Refused += s.offered.Load()
-		e.TLS.HelloRetry += s.retried.Load()
 		e.TLS.Inside += s.tlsInside.Load()
-		for v := range versions {
-			versions[v] += s.versions[v].Load()
+		for v := range kinds {
+			for k := range 4 {
+				kinds[v][k/2][k%2] += s.kinds[v][k/2][k%2].Load()
+			}
 		}
 		e.AuthTurns += s.authTurns.Load()
 		e.AuthWait += time.Duration(s.authWait.Load())
@@ -71,13 +70,15 @@ func (t *target) report(role Role) (e EndpointReport, ok bool) {
 		return e, false
 	}
 	e.Live = e.Created - e.Closed
-	for v, n := range versions {
-		if n > 0 {
-			name := "other"
-			if v < 4 {
-				name = tls.VersionName(uint16(0x0301 + v))
+	for v := range kinds {
+		name := "other"
+		if v < 4 {
+			name = tls.VersionName(uint16(0x0301 + v))
+		}
+		for k := range 4 {
+			if n := kinds[v][k/2][k%2]; n > 0 {
+				e.TLS.add(HandshakeCount{Version: name, Resumed: k/2 == 1, HelloRetry: k%2 == 1, Count: n})
 			}
-			count(&e.TLS.Versions, name, n)
 		}
 	}
 	for p := range Phases {
@@ -93,6 +94,18 @@ func (t *target) report(role Role) (e EndpointReport, ok bool) {
 		}
 	}
 	return e, true
+}
+
+func (t *TLSReport) add(h HandshakeCount) {
+	t.Kinds = append(t.Kinds, h)
+	t.Handshakes += h.Count
+	if h.Resumed {
+		t.Resumed += h.Count
+	}
+	if h.HelloRetry {
+		t.HelloRetry += h.Count
+	}
+	count(&t.Versions, h.Version, h.Count)
 }
 
 func (e *EndpointReport) distribution(m Measure, o Outcome) *Distribution {
@@ -138,6 +151,17 @@ func (e EndpointReport) sub(b *EndpointReport) EndpointReport {
 	r.TLS.HelloRetry -= b.TLS.HelloRetry
 	r.TLS.Inside -= b.TLS.Inside
 	r.TLS.Versions = subCounts(e.TLS.Versions, b.TLS.Versions)
+	r.TLS.Kinds = nil
+	for _, h := range e.TLS.Kinds {
+		for _, o := range b.TLS.Kinds {
+			if o.Version == h.Version && o.Resumed == h.Resumed && o.HelloRetry == h.HelloRetry {
+				h.Count -= o.Count
+			}
+		}
+		if h.Count > 0 {
+			r.TLS.Kinds = append(r.TLS.Kinds, h)
+		}
+	}
 	r.FailedIn = subCounts(e.FailedIn, b.FailedIn)
 	r.ClosedBy = subCounts(e.ClosedBy, b.ClosedBy)
 	r.Failures = nil

@@ -194,7 +194,9 @@ func (c *Conn) finish(ctx context.Context, at Instant, err error, alone bool) {
 	c.mu.Unlock()
 
 	c.s.recordCreate(cr)
-	c.p.emit(ctx, m, &Event{Kind: KindCreate, Conn: c})
+	e := &Event{Kind: KindCreate, Conn: c}
+	c.p.emit(ctx, m, e)
+	c.p.observeCreate(ctx, e)
 	if err != nil {
 		c.p.live.remove(c)
 		c.p.failures.add(c)

@@ -31,6 +31,14 @@ type PoolStats struct {
 	Making             int           `json:"making,omitempty"`
 	MakingWaitCount    int64         `json:"making_wait_count,omitempty"`
 	MakingWaitDuration time.Duration `json:"making_wait_ns,omitempty"`
+	// MinIdle is how many idle connections the pool tries to keep, 0 for none or not told.
+	MinIdle int `json:"min_idle,omitempty"`
+	// Pending is how many callers wait for a connection now, Timeouts how many gave up waiting because a deadline passed; valid if
+	// PendingKnown and TimeoutsKnown, which few pools tell.
+	Pending       int   `json:"pending,omitempty"`
+	PendingKnown  bool  `json:"pending_known,omitempty"`
+	Timeouts      int64 `json:"timeouts,omitempty"`
+	TimeoutsKnown bool  `json:"timeouts_known,omitempty"`
 }
 
 func (s PoolStats) add(o PoolStats) PoolStats {
@@ -41,6 +49,8 @@ func (s PoolStats) add(o PoolStats) PoolStats {
 	s.LifetimeClosed += o.LifetimeClosed
 	s.MakingWaitCount += o.MakingWaitCount
 	s.MakingWaitDuration += o.MakingWaitDuration
+	s.Timeouts += o.Timeouts
+	s.TimeoutsKnown = s.TimeoutsKnown || o.TimeoutsKnown
 	return s
 }
 
@@ -52,6 +62,7 @@ func (s PoolStats) sub(o PoolStats) PoolStats {
 	s.LifetimeClosed -= o.LifetimeClosed
 	s.MakingWaitCount -= o.MakingWaitCount
 	s.MakingWaitDuration -= o.MakingWaitDuration
+	s.Timeouts -= o.Timeouts
 	return s
 }
 
@@ -144,6 +155,9 @@ func (ps *pools) report() []PoolReport {
 			e.r.InUse += s.InUse
 			e.r.Idle += s.Idle
 			e.r.MaxIdle += s.MaxIdle
+			e.r.MinIdle += s.MinIdle
+			e.r.Pending += s.Pending
+			e.r.PendingKnown = e.r.PendingKnown || s.PendingKnown
 			e.r.MaxMaking += s.MaxMaking
 			e.r.Making += s.Making
 			e.r.MaxIdleTime = max(e.r.MaxIdleTime, s.MaxIdleTime)

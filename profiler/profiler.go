@@ -33,6 +33,8 @@ type Profiler struct {
 	failures failures
 	pools    pools
 
+	creates atomic.Pointer[[]*observer] // written under mu
+
 	mu      sync.Mutex
 	closes  []Event      // mu
 	pending atomic.Int32 // len(closes)

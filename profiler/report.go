@@ -126,6 +126,16 @@ type TLSReport struct {
 	// Inside counts connections whose own dialer made the TLS, unseen.
 	Inside   int64            `json:"inside"`
 	Versions map[string]int64 `json:"versions,omitempty"`
+	// Kinds are the same handshakes by what they were like.
+	Kinds []HandshakeCount `json:"kinds,omitempty"`
+}
+
+// HandshakeCount counts the handshakes of one kind. Version is as in TLSReport.Versions.
+type HandshakeCount struct {
+	Version    string `json:"version"`
+	Resumed    bool   `json:"resumed"`
+	HelloRetry bool   `json:"hello_retry"`
+	Count      int64  `json:"count"`
 }
 
 // Failure describes a create that failed.

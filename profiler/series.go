@@ -48,17 +48,14 @@ type series struct {
 	caller    atomic.Int64            // creates that ran under a caller's context
 	phases    [NumPhases]atomic.Int64 // nanoseconds, over creates that ended well
 	present   [NumPhases]atomic.Int64 // creates that ended well and had the phase
-	tls       atomic.Int64            // handshakes completed
 	tlsInside atomic.Int64
-	resumed   atomic.Int64
-	retried   atomic.Int64 // HelloRetryRequest
 	offered   atomic.Int64 // resumption offered, not accepted
 	authTurns atomic.Int64
 	authWait  atomic.Int64
-	versions  [5]atomic.Int64 // TLS 1.0 … 1.3, other
-	excluded  atomic.Int64    // operations whose duration is not a latency
-	stale     atomic.Int64    // dead connections that were met
-	repeated  atomic.Int64    // attempts that repeated one that had failed
+	kinds     [5][2][2]atomic.Int64 // handshakes by version (TLS 1.0 … 1.3, other), resumed, HelloRetryRequest
+	excluded  atomic.Int64          // operations whose duration is not a latency
+	stale     atomic.Int64          // dead connections that were met
+	repeated  atomic.Int64          // attempts that repeated one that had failed
 
 	prepared                 [3]atomic.Int64 // operations, by Prepared
 	statements, once         atomic.Int64    // statements that callers prepared and closed; those of them that ran once
@@ -147,24 +144,24 @@ func (s *series) recordCreate(c *Create) {
 		s.tlsInside.Add(1)
 	}
 	if c.TLS.Done {
-		s.tls.Add(1)
 		v := int(c.TLS.Version) - 0x0301 // RFC 8446 §4.1.2: 0x0301 is TLS 1.0
 		if v < 0 || v > 3 {
 			v = 4
 		}
-		s.versions[v].Add(1)
-		switch {
-		case c.TLS.Resumed:
-			s.resumed.Add(1)
-		case c.TLS.ResumptionOffered:
+		s.kinds[v][number(c.TLS.Resumed)][number(c.TLS.HelloRetry)].Add(1)
+		if c.TLS.ResumptionOffered && !c.TLS.Resumed {
 			s.offered.Add(1)
-		}
-		if c.TLS.HelloRetry {
-			s.retried.Add(1)
 		}
 	}
 	s.authTurns.Add(int64(c.Wire.AuthTurns))
 	s.authWait.Add(int64(c.Wire.AuthWait))
+}
+
+func number(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
 }
 
 // otherSystems bounds the systems that have an "(other)" of their own.
