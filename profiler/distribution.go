@@ -86,3 +86,11 @@ func (d *Distribution) Sub(earlier *Distribution) *Distribution {
 	}
 	return &r
 }
+
+// over is how many durations are longer than t, give or take those in t's own bucket, which count as longer.
+func (d *Distribution) over(t time.Duration) (n uint64) {
+	for _, c := range d.buckets[bucketOf(t):] {
+		n += c
+	}
+	return n
+}

@@ -9,7 +9,7 @@ import (
 // and careful: what the numbers don't tell apart is not claimed.
 type Finding struct {
 	// ID is stable: "pool_churn", "create_failed", "hello_retry", "held_idle", "half_open", "stale_connections", "prepared_once",
-	// "pool_saturated", "establishment_limited".
+	// "pool_saturated", "establishment_limited", "hook_slow", "resolver_timeout", "connect_retried", "greet_late".
 	ID string `json:"id"`
 	// Severity is "info", "warning" or "critical".
 	Severity string `json:"severity"`
@@ -33,6 +33,7 @@ func findings(r *Report) []Finding {
 		if f, ok := createFailed(r, e); ok {
 			fs = append(fs, f)
 		}
+		fs = append(fs, phaseFindings(e)...)
 		fs = append(fs, useFindings(r, e)...)
 	}
 	for i := range r.Pools {
