@@ -63,6 +63,10 @@ type CMAP struct {
 
 	recent recent // what the hot path finds without a map
 
+	pending    sync.Map // address → *pending
+	onePending atomic.Pointer[pending]
+	pendings   atomic.Int32
+
 	asks      atomic.Uint64 // callers who asked for a connection so far
 	waiting   atomic.Int32  // len(joining)
 	holding   atomic.Int32  // len(held)

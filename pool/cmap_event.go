@@ -21,7 +21,7 @@ type PoolEvent struct {
 	Duration time.Duration
 	// MaxPoolSize is set for ConnectionPoolCreated; 0 means no limit.
 	MaxPoolSize uint64
-	// Reason and Err are set for ConnectionClosed, Reason for ConnectionCheckOutFailed too.
+	// Reason and Err are set for ConnectionClosed and ConnectionCheckOutFailed.
 	Reason string
 	Err    error
 }

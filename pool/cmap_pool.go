@@ -18,6 +18,7 @@ var errAbandoned = errors.New("pool: the driver began another connection before 
 func (m *CMAP) Pool(e PoolEvent) {
 	switch e.Type {
 	case connectionCheckedOut:
+		m.pendingOf(e.Address).waits(-1)
 		m.checkedOut(&e)
 	case connectionCheckedIn:
 		m.checkedIn(&e)
@@ -31,7 +32,9 @@ func (m *CMAP) Pool(e PoolEvent) {
 		m.poolCreated(&e)
 	case checkOutStarted:
 		m.checkOutStarted()
+		m.pendingOf(e.Address).waits(1)
 	case checkOutFailed:
+		m.pendingOf(e.Address).failed(&e)
 		m.checkOutFailed(&e)
 	case poolClosed:
 		m.poolClosed(&e)

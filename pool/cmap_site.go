@@ -108,7 +108,13 @@ func (m *CMAP) stats(s *site) profiler.PoolStats {
 		}
 		return true
 	})
+	var waits, timeouts int64
+	p := m.pendingOf(s.address)
+	if p != nil {
+		waits, timeouts = max(0, p.callers.Load()), p.timeouts.Load()
+	}
 	return profiler.PoolStats{
+		Pending: int(waits), PendingKnown: p != nil, Timeouts: timeouts, TimeoutsKnown: p != nil,
 		MaxOpen: int(s.maxOpen.Load()), Open: int(open), InUse: int(out), Idle: int(max(0, open-making-out)),
 		WaitCount: s.fullWaits.Load(), WaitDuration: time.Duration(s.fullTime.Load()),
 		IdleTimeClosed: s.idleClosed.Load(),

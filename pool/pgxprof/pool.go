@@ -88,6 +88,7 @@ func callerOf(ctx context.Context) context.Context {
 
 // TraceAcquireStart notes when the caller asked.
 func (t *tracer) TraceAcquireStart(ctx context.Context, pool *pgxpool.Pool, data pgxpool.TraceAcquireStartData) context.Context {
+	t.callers.pending.Add(1)
 	ctx = &acquiring{ctx, profiler.Now()}
 	if t.acquire != nil {
 		ctx = t.acquire.TraceAcquireStart(ctx, pool, data)
@@ -97,6 +98,7 @@ func (t *tracer) TraceAcquireStart(ctx context.Context, pool *pgxpool.Pool, data
 
 // TraceAcquireEnd begins the use of a connection.
 func (t *tracer) TraceAcquireEnd(ctx context.Context, pool *pgxpool.Pool, data pgxpool.TraceAcquireEndData) {
+	t.callers.answered(data.Err)
 	if m := memberOf(data.Conn); m != nil {
 		m.made(nil) // if nobody has said so
 		var asked profiler.Instant

@@ -13,8 +13,9 @@ import (
 // tracer takes the place of a configuration's one tracer, and passes on to that what it asks for: each of the optional interfaces that it
 // implements. pgx does the same with or without any of them.
 type tracer struct {
-	hooks *hooks
-	begun atomic.Pointer[profiler.Conn] // the create of the next connect, if it has begun already
+	hooks   *hooks
+	callers callers
+	begun   atomic.Pointer[profiler.Conn] // the create of the next connect, if it has begun already
 
 	// The program's tracer, by its interfaces; nil where it hasn't one.
 	query    pgx.QueryTracer

@@ -1,0 +1,53 @@
+package pgxprof
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/connprof/connprof/profiler"
+)
+
+// callers counts those who acquire from the pools of one configuration.
+type callers struct{ pending, timeouts atomic.Int64 }
+
+// answered counts one who has a connection or an error: a deadline that passed is a timeout, a caller who gave up is none.
+func (c *callers) answered(err error) {
+	c.pending.Add(-1)
+	if err != nil && errors.Is(err, context.DeadlineExceeded) {
+		c.timeouts.Add(1)
+	}
+}
+
+// Watch includes db's own counters in p's reports under name until stop is called; call it before db is dropped. An empty name stands for
+// the address, under which metrics look for a pool without a name. What only the tracer sees (callers who wait now, and time-outs) is known
+// if db comes from Instrument, and is that of all pools of one instrumented configuration. A nil p watches nothing.
+func Watch(p *profiler.Profiler, name string, db *pgxpool.Pool) (stop func()) {
+	if p == nil {
+		return func() {}
+	}
+	cfg := db.Config()
+	if name == "" {
+		name = endpoint(cfg.ConnConfig).Address
+	}
+	var c *callers
+	if t, ok := cfg.ConnConfig.Tracer.(*tracer); ok {
+		c = &t.callers
+	}
+	return p.WatchPool(name, func() profiler.PoolStats {
+		s := db.Stat()
+		ps := profiler.PoolStats{
+			MaxOpen: int(s.MaxConns()), Open: int(s.TotalConns()), InUse: int(s.AcquiredConns()), Idle: int(s.IdleConns()),
+			Making: int(s.ConstructingConns()), MinIdle: int(cfg.MinIdleConns), MaxIdleTime: cfg.MaxConnIdleTime, MaxLifetime: cfg.MaxConnLifetime,
+			WaitCount: s.EmptyAcquireCount(), WaitDuration: s.EmptyAcquireWaitTime(),
+			IdleTimeClosed: s.MaxIdleDestroyCount(), LifetimeClosed: s.MaxLifetimeDestroyCount(),
+		}
+		if c != nil {
+			ps.Pending, ps.PendingKnown = int(max(0, c.pending.Load())), true
+			ps.Timeouts, ps.TimeoutsKnown = c.timeouts.Load(), true
+		}
+		return ps
+	})
+}
