@@ -25,14 +25,19 @@ import (
 const ms = time.Millisecond
 
 // serve exposes m's metrics as a program would, and returns the address to scrape.
-func serve(t *testing.T, m *otelmetric.Producer) string {
+func serve(t *testing.T, m *otelmetric.Producer, views ...sdkmetric.View) string {
+	url, _ := serveWith(t, m, views...)
+	return url
+}
+
+func serveWith(t *testing.T, m *otelmetric.Producer, views ...sdkmetric.View) (url string, provider *sdkmetric.MeterProvider) {
 	t.Helper()
 	registry := prom.NewRegistry()
 	reader, err := prometheus.New(prometheus.WithRegisterer(registry), prometheus.WithProducer(m))
 	if err != nil {
 		t.Fatal(err)
 	}
-	provider := sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader))
+	provider = sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader), sdkmetric.WithView(views...))
 	server := httptest.NewServer(promhttp.HandlerFor(registry, promhttp.HandlerOpts{EnableOpenMetrics: true}))
 	t.Cleanup(func() {
 		server.Close()
@@ -40,7 +45,7 @@ func serve(t *testing.T, m *otelmetric.Producer) string {
 			t.Error(err)
 		}
 	})
-	return server.URL
+	return server.URL, provider
 }
 
 // scrape gets the exposition in the first format that accept names.
@@ -106,7 +111,8 @@ func TestExplicitBucketsAndExemplarsInOpenMetrics(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"connprof_connection_dials_total{", "connprof_connection_phase_duration_seconds_count{",
-		"db_client_connection_create_time_seconds_count{", "connprof_dropped_total{"} {
+		"db_client_connection_create_time_seconds_count{", "connprof_dropped_total{",
+		`db_client_operation_duration_seconds_bucket{db_system_name="mysql",`, "connprof_query_duration_seconds_count{"} {
 		if !strings.Contains(string(text), name) {
 			t.Errorf("%s is not there", name)
 		}
@@ -127,7 +133,7 @@ func TestExponentialBucketsAreNativeHistogramsInProtobuf(t *testing.T) {
 	if format.FormatType() != expfmt.TypeProtoDelim {
 		t.Fatalf("format %q", format)
 	}
-	h := reusedQueries(t, expfmt.NewDecoder(body, format))
+	h := histogram(t, expfmt.NewDecoder(body, format), "connprof_query_duration_seconds", "true")
 	want := p.Report().Endpoint("db:3306", profiler.RolePool).Distribution(profiler.MeasureReusedQuery, profiler.OK)
 	zero, offset, counts := want.Buckets()
 	if h.GetSchema() != profiler.BucketScale || h.GetZeroCount() != zero || h.GetZeroThreshold() != profiler.BucketZero ||
@@ -150,15 +156,48 @@ func TestExponentialBucketsAreNativeHistogramsInProtobuf(t *testing.T) {
 	}
 }
 
-func reusedQueries(t *testing.T, d expfmt.Decoder) *dto.Histogram {
+// Connection metrics as instruments, which a view makes native histograms.
+func TestInstrumentsAndAViewAreNativeHistogramsInProtobuf(t *testing.T) {
+	var p profiler.Profiler
+	m := otelmetric.New(&p)
+	m.WithoutConnections, m.MaxSize = true, 320
+	url, provider := serveWith(t, m, sdkmetric.NewView(sdkmetric.Instrument{Name: "connprof.*", Kind: sdkmetric.InstrumentKindHistogram},
+		sdkmetric.Stream{Aggregation: sdkmetric.AggregationBase2ExponentialHistogram{MaxSize: 320, MaxScale: 4}}))
+	stop, err := otelmetric.Register(&p, provider)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	queried(&p, ms, ms)
+	body, format := scrape(t, url, string(expfmt.NewFormat(expfmt.TypeProtoDelim)))
+	all, err := io.ReadAll(body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, label := range map[string]string{
+		"connprof_connection_phase_duration_seconds": "tls", "connprof_query_duration_seconds": "true", "db_client_operation_duration_seconds": "mysql",
+	} {
+		h := histogram(t, expfmt.NewDecoder(strings.NewReader(string(all)), format), name, label)
+		var n int64
+		for _, c := range nativeBuckets(h) {
+			n += c
+		}
+		if h.GetSchema() != 4 || uint64(n)+h.GetZeroCount() != h.GetSampleCount() || h.GetSampleCount() == 0 {
+			t.Errorf("%s: schema %d, %d of %d in buckets", name, h.GetSchema(), n, h.GetSampleCount())
+		}
+	}
+}
+
+// histogram finds the series of a family that has a label of that value.
+func histogram(t *testing.T, d expfmt.Decoder, name, value string) *dto.Histogram {
 	t.Helper()
 	for {
 		var f dto.MetricFamily
 		if err := d.Decode(&f); err != nil {
-			t.Fatal("no histogram of reused queries: ", err)
+			t.Fatalf("no %s with %s: %v", name, value, err)
 		}
 		for _, m := range f.GetMetric() {
-			if strings.Contains(fmt.Sprint(m.GetLabel()), `"true"`) && m.GetHistogram() != nil && strings.Contains(f.GetName(), "query") {
+			if f.GetName() == name && m.GetHistogram() != nil && strings.Contains(fmt.Sprint(m.GetLabel()), `"`+value+`"`) {
 				return m.GetHistogram()
 			}
 		}

@@ -83,7 +83,7 @@ func TestSeriesAreBoundedByTheEndpoints(t *testing.T) {
 	at, _ := series(points(produce(t, m)))
 	busy(&p, 1000, 1)
 	over, values := series(points(produce(t, m)))
-	const each = 16 // points of one endpoint
+	const each = 17 // points of one endpoint
 	if at > 300*each+10 || over > at+each {
 		t.Errorf("%d points for 300 endpoints, %d for 1,000", at, over)
 	}

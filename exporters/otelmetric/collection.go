@@ -21,61 +21,103 @@ type collection struct {
 	exemplars   *Exemplars
 }
 
-// metrics are all metrics that have a point.
-func (c *collection) metrics() []metricdata.Metrics {
+// metrics are all metrics that have a point, but for those of connections if they are told elsewhere.
+func (c *collection) metrics(connections bool) []metricdata.Metrics {
+	var ms []metricdata.Metrics
+	for _, h := range c.histograms(connections) {
+		ms = h.appendTo(ms)
+	}
+	if connections {
+		for _, n := range c.numbers() {
+			ms = n.appendTo(ms)
+		}
+	}
+	return ms
+}
+
+// histograms are all durations; without connections only those that come with each use of one: they are too many for instruments.
+func (c *collection) histograms(connections bool) []*durations {
 	var (
-		count, limit, idleLimit             = c.number(connectionCount), c.number(connectionMax), c.number(connectionIdleMax)
-		create, wait, use                   = c.durations(connectionCreateTime), c.durations(connectionWaitTime), c.durations(connectionUseTime)
-		phase, query, rows                  = c.durations(phaseDuration), c.durations(queryDuration), c.durations(rowsDuration)
-		dialed, ended, dead                 = c.counter(dials), c.counter(closed), c.counter(stale)
-		handshake, resumption, secondHellos = c.counter(handshakes), c.counter(resumptions), c.counter(helloRetries)
-		lost, panics                        = c.counter(dropped), c.counter(sinkPanics)
+		operation          = c.durations(operationDuration)
+		create, wait, use  = c.durations(connectionCreateTime), c.durations(connectionWaitTime), c.durations(connectionUseTime)
+		phase, query, rows = c.durations(phaseDuration), c.durations(queryDuration), c.durations(rowsDuration)
+	)
+	for i := range c.since.Endpoints {
+		// Report.Sub keeps the endpoints and their order.
+		e, whole := &c.since.Endpoints[i], &c.whole.Endpoints[i]
+		s := endpointSeries{e: e, whole: whole, base: endpointAttributes(e.Endpoint, e.Role)}
+		database := endpointSeries{e: e, whole: whole, base: databaseAttributes(s.base)}
+		if e.Role == profiler.RolePool.String() {
+			pool := attribute.NewSet(poolNameOf(e.Endpoint))
+			if connections {
+				create.add(pool, e, whole, profiler.MeasureCreate, profiler.OK)
+			}
+			wait.add(pool, e, whole, profiler.MeasureWait, profiler.OK)
+			use.add(pool, e, whole, profiler.MeasureUse, profiler.OK)
+		}
+		for _, o := range outcomes {
+			outcome := keyOutcome.String(o.String())
+			if connections {
+				for p := range profiler.Phases {
+					s.durations(phase, profiler.Measure(p), o, keyPhase.String(p.String()), outcome)
+				}
+			}
+			database.durations(operation, profiler.MeasureOperation, o, operationError(o)...)
+			s.durations(query, profiler.MeasureFirstQuery, o, keyReused.Bool(false), outcome)
+			s.durations(query, profiler.MeasureReusedQuery, o, keyReused.Bool(true), outcome)
+			s.durations(rows, profiler.MeasureRows, o, outcome)
+		}
+	}
+	return []*durations{operation, create, wait, use, phase, query, rows}
+}
+
+// numbers are all counters, and all that go up and down.
+func (c *collection) numbers() []*numbers {
+	var (
+		count, limit         = c.number(connectionCount), c.number(connectionMax)
+		idleLimit, idleLeast = c.number(connectionIdleMax), c.number(connectionIdleMin)
+		waiting, late        = c.number(connectionPending), c.counter(connectionTimeouts)
+		dialed, ended, dead  = c.counter(dials), c.counter(closed), c.counter(stale)
+		handshake, refused   = c.counter(handshakes), c.counter(refusals)
+		lost, panics         = c.counter(dropped), c.counter(sinkPanics)
 	)
 	for i := range c.whole.Pools {
 		p := &c.whole.Pools[i]
 		name := poolName(p.Name)
 		count.add(attribute.NewSet(name, stateUsed), int64(p.InUse))
 		count.add(attribute.NewSet(name, stateIdle), int64(p.Idle))
-		if p.MaxOpen > 0 {
-			limit.add(attribute.NewSet(name), int64(p.MaxOpen))
+		for _, l := range []struct {
+			to *numbers
+			n  int
+		}{{limit, p.MaxOpen}, {idleLimit, p.MaxIdle}, {idleLeast, p.MinIdle}} {
+			if l.n > 0 {
+				l.to.add(attribute.NewSet(name), int64(l.n))
+			}
 		}
-		if p.MaxIdle > 0 {
-			idleLimit.add(attribute.NewSet(name), int64(p.MaxIdle))
+		if p.PendingKnown {
+			waiting.add(attribute.NewSet(name), int64(p.Pending))
+		}
+	}
+	for i := range c.since.Pools {
+		if p := &c.since.Pools[i]; p.TimeoutsKnown && (p.Timeouts > 0 || c.temporality == metricdata.CumulativeTemporality) {
+			late.add(attribute.NewSet(poolName(p.Name)), p.Timeouts)
 		}
 	}
 	for i := range c.since.Endpoints {
-		// Report.Sub keeps the endpoints and their order.
-		e, whole := &c.since.Endpoints[i], &c.whole.Endpoints[i]
-		s := endpointSeries{e: e, whole: whole, base: endpointAttributes(e)}
-		if e.Role == profiler.RolePool.String() {
-			pool := attribute.NewSet(poolNameOf(e.Endpoint))
-			create.add(pool, e, whole, profiler.MeasureCreate, profiler.OK)
-			wait.add(pool, e, whole, profiler.MeasureWait, profiler.OK)
-			use.add(pool, e, whole, profiler.MeasureUse, profiler.OK)
-		}
-		for _, o := range outcomes {
-			outcome := keyOutcome.String(o.String())
-			for p := range profiler.Phases {
-				s.durations(phase, profiler.Measure(p), o, keyPhase.String(p.String()), outcome)
-			}
-			s.durations(query, profiler.MeasureFirstQuery, o, keyReused.Bool(false), outcome)
-			s.durations(query, profiler.MeasureReusedQuery, o, keyReused.Bool(true), outcome)
-			s.durations(rows, profiler.MeasureRows, o, outcome)
-		}
+		e := &c.since.Endpoints[i]
+		s := endpointSeries{e: e, whole: e, base: endpointAttributes(e.Endpoint, e.Role)}
 		s.count(dialed, e.Created)
-		for name, n := range e.FailedIn {
-			s.count(dialed, n, keyFailedPhase.String(name))
+		for _, f := range e.Failures {
+			s.count(dialed, f.Count, keyFailedPhase.String(f.Phase), errorClass(f.Class))
 		}
 		for name, n := range e.ClosedBy {
 			s.count(ended, n, keyCloseReason.String(name))
 		}
 		s.count(dead, e.Stale)
-		for name, n := range e.TLS.Versions {
-			s.count(handshake, n, tlsVersion(name))
+		for j := range e.TLS.Kinds {
+			s.count(handshake, e.TLS.Kinds[j].Count, handshakeAttributes(&e.TLS.Kinds[j])...)
 		}
-		s.count(resumption, e.TLS.Resumed, keyAccepted.Bool(true))
-		s.count(resumption, e.TLS.Refused, keyAccepted.Bool(false))
-		s.count(secondHellos, e.TLS.HelloRetry)
+		s.count(refused, e.TLS.Refused)
 	}
 	for kind, n := range map[string]int64{
 		"endpoint": c.since.Dropped.Endpoints, "connection": c.since.Dropped.Conns, "close": c.since.Dropped.Closes,
@@ -87,15 +129,7 @@ func (c *collection) metrics() []metricdata.Metrics {
 	if n := c.since.SinkPanics; n > 0 || c.temporality == metricdata.CumulativeTemporality {
 		panics.add(attribute.NewSet(), n)
 	}
-
-	var ms []metricdata.Metrics
-	for _, h := range []*durations{create, wait, use, phase, query, rows} {
-		ms = h.appendTo(ms)
-	}
-	for _, n := range []*numbers{count, limit, idleLimit, dialed, ended, dead, handshake, resumption, secondHellos, lost, panics} {
-		ms = n.appendTo(ms)
-	}
-	return ms
+	return []*numbers{count, limit, idleLimit, idleLeast, waiting, late, dialed, ended, dead, handshake, refused, lost, panics}
 }
 
 var outcomes = [...]profiler.Outcome{profiler.OK, profiler.Failed, profiler.Canceled, profiler.Timeout}

@@ -10,47 +10,57 @@
 // Producer serves one reader. The SDK's views and cardinality limits do not reach what a Producer hands over, and a reader's temporality
 // and aggregation don't either: they are fields here.
 //
+// Where views are wanted, connection metrics can be instruments of the provider; the durations of operations, and of waits and uses, stay the
+// Producer's, since an SDK's histogram costs twenty times as much for each:
+//
+//	producer.WithoutConnections = true
+//	stop, err := otelmetric.Register(p, provider) // a create then costs a few microseconds more
+//
 // # Metrics
 //
-// Those that the semantic conventions name (the version is in semconv.go); all of them have db.client.connection.pool.name:
+// Those that the semantic conventions name (the version is in semconv.go); those of connections have db.client.connection.pool.name:
 //
-//	name                              kind           unit          further attributes
-//	db.client.connection.create_time  histogram      s             creates that ended well
-//	db.client.connection.wait_time    histogram      s             known waits for a connection, its create included
-//	db.client.connection.use_time     histogram      s             checkout to return
-//	db.client.connection.count        up-down        {connection}  db.client.connection.state: used, idle
-//	db.client.connection.max          up-down        {connection}  absent for a pool without a limit
-//	db.client.connection.idle.max     up-down        {connection}  absent where the pool doesn't tell
+//	name                                  kind           unit          further attributes
+//	db.client.operation.duration          histogram      s             start to rows closed; db.system.name, db.namespace, server.address,
+//	                                                                   server.port, error.type
+//	db.client.connection.create_time      histogram      s             creates that ended well                                        R
+//	db.client.connection.wait_time        histogram      s             known waits for a connection, its create included
+//	db.client.connection.use_time         histogram      s             checkout to return
+//	db.client.connection.count            up-down        {connection}  db.client.connection.state: used, idle                         R
+//	db.client.connection.max              up-down        {connection}  absent for a pool without a limit                              R
+//	db.client.connection.idle.max         up-down        {connection}  absent where the pool doesn't tell                             R
+//	db.client.connection.idle.min         up-down        {connection}  absent where the pool doesn't tell                             R
+//	db.client.connection.pending_requests up-down        {request}     callers who wait; absent where the pool doesn't tell           R
+//	db.client.connection.timeouts         counter        {timeout}     waits that ended with a deadline; absent as the one before     R
 //
 // Our own; those marked E have the attributes of the endpoint and of what the connection is for: db.system.name, db.namespace,
 // server.address, server.port, connprof.role (pool, monitor, cancel, other, unattributed) and for the role pool
 // db.client.connection.pool.name:
 //
-//	connprof.connection.phase.duration  E  histogram  s             connprof.phase: resolve, connect, tls, auth, ...; connprof.outcome
+//	connprof.connection.phase.duration  E  histogram  s             connprof.phase: resolve, connect, tls, auth, ...; connprof.outcome R
 //	connprof.query.duration             E  histogram  s             start to first response; connprof.connection.reused: false for the
 //	                                                                first on its connection; connprof.outcome
 //	connprof.query.rows.duration        E  histogram  s             first response to rows closed; connprof.outcome
-//	connprof.connection.dials           E  counter    {connection}  connprof.create.failed_phase, absent for a create that ended well
-//	connprof.connection.closed          E  counter    {connection}  connprof.close.reason: idle_limit, lifetime, error, ...
-//	connprof.connection.stale           E  counter    {connection}  found dead when a caller was to have them
-//	connprof.tls.handshakes             E  counter    {handshake}   tls.protocol.version
-//	connprof.tls.resumptions            E  counter    {handshake}   connprof.tls.resumption.accepted: false for a session that the
-//	                                                                server did not take; the other handshakes offered none
-//	connprof.tls.hello_retries          E  counter    {handshake}   the server asked for a second ClientHello
-//	connprof.dropped                       counter    {item}        connprof.dropped.kind: endpoint, connection, close
-//	connprof.sink.panics                   counter    {panic}
+//	connprof.connection.dials           E  counter    {connection}  of a create that failed connprof.create.failed_phase and        R
+//	                                                                error.type, a profiler.ErrorClass: refused, rejected, ...
+//	connprof.connection.closed          E  counter    {connection}  connprof.close.reason: idle_limit, lifetime, error, ...           R
+//	connprof.connection.stale           E  counter    {connection}  found dead when a caller was to have them                         R
+//	connprof.tls.handshakes             E  counter    {handshake}   tls.protocol.version, tls.resumed, connprof.tls.hello_retry (the  R
+//	                                                                server asked for a second ClientHello)
+//	connprof.tls.resumptions.refused    E  counter    {handshake}   a session was offered and not taken                               R
+//	connprof.dropped                       counter    {item}        connprof.dropped.kind: endpoint, connection, close                R
+//	connprof.sink.panics                   counter    {panic}                                                                         R
 //
-// connprof.outcome is ok, error, canceled or timeout. The pool's name is Endpoint.Pool, else Endpoint.Address, the name that a watched pool
-// is reported under; pools of one name are added up. Count and limits come from pools that are watched (profiler.WatchPool).
-//
-// Not here, since the Profiler does not know them: db.client.operation.duration (start to rows closed in one; its two parts are
-// connprof.query.duration and connprof.query.rows.duration), db.client.connection.idle.min, .pending_requests and .timeouts.
+// R marks what Register makes instruments of. connprof.outcome is ok, error, canceled or timeout; an operation's error.type is timeout,
+// canceled or _OTHER, absent for one that ended well. The pool's name is Endpoint.Pool, else Endpoint.Address, the name that a watched pool
+// is reported under; pools of one name are added up. Count and limits come from pools that are watched: those of database/sql and MongoDB are
+// by themselves, a pgxpool is with pgxprof.Watch. Who waits and who timed out is known of MongoDB's and pgx's; database/sql tells neither.
 //
 // # Bounds
 //
 // Every attribute has few values: those of at most Profiler.MaxEndpoints endpoints (one "(other)" a system holds the rest) and of 300 pool
 // names, or those of a fixed list. There are no connection numbers, client ports, query texts or error texts. An endpoint has at most some
-// hundred points; a MySQL pool over TLS that does well has about fifteen.
+// hundred points; a MySQL pool over TLS that does well has about seventeen.
 //
 // # Histograms
 //

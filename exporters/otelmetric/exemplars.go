@@ -18,14 +18,14 @@ import (
 // each endpoint, kind of query and outcome it keeps the latest of each doubling of the duration, 16 in all from 4 µs up. Put it among
 // Profiler.Sinks and into Producer.Exemplars. The zero value is ready.
 //
-// A Sink makes the Profiler report each query, which costs what production mode costs with any other Sink. Without one, metrics cost a query
-// nothing. A query under a context that is not sampled costs here one look into it; no query allocates once its endpoint is known.
+// It declines all but first responses under a sampled span, so that a query under a context that is not sampled costs one look into that; no
+// query allocates once its endpoint is known.
 type Exemplars struct {
 	mu       sync.Mutex                                       // held while byTarget is replaced
 	byTarget atomic.Pointer[map[profiler.Endpoint]*reservoir] // never written to once it is here
 }
 
-var _ profiler.Sink = (*Exemplars)(nil)
+var _ profiler.Decliner = (*Exemplars)(nil)
 
 const (
 	// maxReservoirs bounds the endpoints with examples; queries of others have none.
@@ -43,6 +43,11 @@ type slot struct {
 	d  time.Duration
 	t  trace.TraceID
 	s  trace.SpanID
+}
+
+// Wants declines what Record has no use for.
+func (x *Exemplars) Wants(ctx context.Context, k profiler.Kind, _ *profiler.Conn, _ uint64) bool {
+	return k == profiler.KindFirstResponse && trace.SpanContextFromContext(ctx).IsSampled()
 }
 
 // Record keeps a query at its first response.

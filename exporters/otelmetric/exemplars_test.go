@@ -125,3 +125,21 @@ func TestBoundsKeepingAnExampleAllocatesNothing(t *testing.T) {
 		}
 	}
 }
+
+func TestExemplarsWantOnlySampledFirstResponses(t *testing.T) {
+	var x otelmetric.Exemplars
+	for _, tt := range []struct {
+		ctx  context.Context
+		k    profiler.Kind
+		want bool
+	}{
+		{under(1, trace.FlagsSampled), profiler.KindFirstResponse, true},
+		{under(1, trace.FlagsSampled), profiler.KindOperation, false},
+		{under(1, 0), profiler.KindFirstResponse, false},
+		{context.Background(), profiler.KindFirstResponse, false},
+	} {
+		if got := x.Wants(tt.ctx, tt.k, nil, 1); got != tt.want {
+			t.Errorf("%v sampled %v: %v", tt.k, trace.SpanContextFromContext(tt.ctx).IsSampled(), got)
+		}
+	}
+}

@@ -22,6 +22,8 @@ type Producer struct {
 	// MaxSize, if above 0, asks for base-2 exponential buckets of scale 4 instead, or of a lower scale where a histogram would otherwise
 	// need more than MaxSize of them (2 at least). 160 holds ten octaves at scale 4, as from 1 ms to 1 s; 449 holds all.
 	MaxSize int
+	// WithoutConnections leaves out what Register makes instruments of, for a program that calls it.
+	WithoutConnections bool
 	// Exemplars, if set, also give connprof.query.duration examples of sampled traces. Producers may share them.
 	Exemplars *Exemplars
 
@@ -44,6 +46,7 @@ var DefaultBoundaries = []float64{
 // The points' start time is the call of New; if p had counted something before, it is when the process began.
 func New(p *profiler.Profiler) *Producer {
 	start := time.Now()
+	p.CollectOperations()
 	if r := p.Report(); len(r.Endpoints) > 0 || r.Dropped != (profiler.Dropped{}) || r.SinkPanics > 0 {
 		if began := start.Add(-time.Duration(profiler.Now())); began.Before(start) {
 			start = began
@@ -90,7 +93,7 @@ func (m *Producer) Produce(ctx context.Context) ([]metricdata.ScopeMetrics, erro
 	m.last = whole.At
 	var s metricdata.ScopeMetrics
 	s.Scope.Name, s.Scope.SchemaURL = scopeName, schemaURL
-	if s.Metrics = c.metrics(); len(s.Metrics) == 0 {
+	if s.Metrics = c.metrics(!m.WithoutConnections); len(s.Metrics) == 0 {
 		return nil, nil
 	}
 	return []metricdata.ScopeMetrics{s}, nil

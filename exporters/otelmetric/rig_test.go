@@ -83,11 +83,16 @@ func program(p *profiler.Profiler) {
 
 	c = begin(p, shop, profiler.RolePool, step{profiler.Connect, 20 * ms})
 	c.Update(func(cr *profiler.Create) { cr.Failed = profiler.Connect })
+	c.Update(func(cr *profiler.Create) {
+		cr.TLS = profiler.TLSInfo{Seen: true, Done: true, Version: tls.VersionTLS12, ResumptionOffered: true}
+	})
 	c.Fail(ctx, context.DeadlineExceeded)
 
 	begin(p, mongo, profiler.RoleMonitor, step{profiler.Connect, 1 * ms}).Ready(noCaller)
 	p.WatchPool("orders", func() profiler.PoolStats {
-		return profiler.PoolStats{MaxOpen: 10, MaxIdle: 4, Open: 3, InUse: 1, Idle: 2}
+		return profiler.PoolStats{
+			MaxOpen: 10, MaxIdle: 4, MinIdle: 1, Open: 3, InUse: 1, Idle: 2, Pending: 2, PendingKnown: true, Timeouts: 3, TimeoutsKnown: true,
+		}
 	})
 }
 

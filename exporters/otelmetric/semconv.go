@@ -31,9 +31,13 @@ func described(c conventional) description { return description{c.Name(), c.Unit
 
 // The metrics of the semantic conventions.
 var (
+	operationDuration    = described(dbconv.ClientOperationDuration{})
 	connectionCount      = described(dbconv.ClientConnectionCount{})
 	connectionMax        = described(dbconv.ClientConnectionMax{})
 	connectionIdleMax    = described(dbconv.ClientConnectionIdleMax{})
+	connectionIdleMin    = described(dbconv.ClientConnectionIdleMin{})
+	connectionPending    = described(dbconv.ClientConnectionPendingRequests{})
+	connectionTimeouts   = described(dbconv.ClientConnectionTimeouts{})
 	connectionCreateTime = described(dbconv.ClientConnectionCreateTime{})
 	connectionWaitTime   = described(dbconv.ClientConnectionWaitTime{})
 	connectionUseTime    = described(dbconv.ClientConnectionUseTime{})
@@ -48,8 +52,7 @@ var (
 	queryDuration = description{"connprof.query.duration", "s", "The time from an operation's start to its first response."}
 	rowsDuration  = description{"connprof.query.rows.duration", "s", "The time from an operation's first response to its rows closed."}
 	handshakes    = description{"connprof.tls.handshakes", "{handshake}", "The TLS handshakes that were completed."}
-	resumptions   = description{"connprof.tls.resumptions", "{handshake}", "The completed TLS handshakes in which the client offered a session."}
-	helloRetries  = description{"connprof.tls.hello_retries", "{handshake}", "The completed TLS handshakes that took a second ClientHello."}
+	refusals      = description{"connprof.tls.resumptions.refused", "{handshake}", "The TLS handshakes that offered a session which the server did not take."}
 	dropped       = description{"connprof.dropped", "{item}", "What did not fit into a bound of the profiler."}
 	sinkPanics    = description{"connprof.sink.panics", "{panic}", "The panics of sinks that were recovered."}
 )
@@ -62,7 +65,7 @@ const (
 	keyFailedPhase = attribute.Key("connprof.create.failed_phase")
 	keyCloseReason = attribute.Key("connprof.close.reason")
 	keyReused      = attribute.Key("connprof.connection.reused")
-	keyAccepted    = attribute.Key("connprof.tls.resumption.accepted")
+	keyHelloRetry  = attribute.Key("connprof.tls.hello_retry")
 	keyDropped     = attribute.Key("connprof.dropped.kind")
 )
 
@@ -76,6 +79,36 @@ func poolNameOf(e profiler.Endpoint) attribute.KeyValue {
 
 func poolName(name string) attribute.KeyValue { return semconv.DBClientConnectionPoolName(name) }
 
+// handshakeAttributes are what a handshake was like.
+func handshakeAttributes(h *profiler.HandshakeCount) []attribute.KeyValue {
+	return []attribute.KeyValue{tlsVersion(h.Version), semconv.TLSResumed(h.Resumed), keyHelloRetry.Bool(h.HelloRetry)}
+}
+
+// errorClass is error.type of a failed create: profiler.ErrorClass, which has 16 values.
+func errorClass(class string) attribute.KeyValue { return semconv.ErrorTypeKey.String(class) }
+
+// operationError is error.type of operations that ended so; a driver's own codes would be without bound.
+func operationError(o profiler.Outcome) []attribute.KeyValue {
+	switch o {
+	case profiler.OK:
+		return nil
+	case profiler.Failed:
+		return []attribute.KeyValue{semconv.ErrorTypeOther}
+	}
+	return []attribute.KeyValue{semconv.ErrorTypeKey.String(o.String())}
+}
+
+// databaseAttributes are those of endpointAttributes that the semantic conventions have for operations.
+func databaseAttributes(of []attribute.KeyValue) []attribute.KeyValue {
+	var attrs []attribute.KeyValue
+	for _, kv := range of {
+		if kv.Key != keyRole && kv.Key != semconv.DBClientConnectionPoolNameKey {
+			attrs = append(attrs, kv)
+		}
+	}
+	return attrs
+}
+
 var (
 	stateUsed = semconv.DBClientConnectionStateUsed
 	stateIdle = semconv.DBClientConnectionStateIdle
@@ -87,16 +120,16 @@ func tlsVersion(name string) attribute.KeyValue {
 }
 
 // endpointAttributes are those of what connections are counted by. Each has the values of at most Profiler.MaxEndpoints endpoints.
-func endpointAttributes(e *profiler.EndpointReport) []attribute.KeyValue {
-	attrs := append(make([]attribute.KeyValue, 0, 8), keyRole.String(e.Role))
+func endpointAttributes(e profiler.Endpoint, role string) []attribute.KeyValue {
+	attrs := append(make([]attribute.KeyValue, 0, 8), keyRole.String(role))
 	if e.System != "" {
 		attrs = append(attrs, semconv.DBSystemNameKey.String(e.System))
 	}
 	if e.Namespace != "" {
 		attrs = append(attrs, semconv.DBNamespace(e.Namespace))
 	}
-	if e.Role == profiler.RolePool.String() {
-		attrs = append(attrs, poolNameOf(e.Endpoint))
+	if role == profiler.RolePool.String() {
+		attrs = append(attrs, poolNameOf(e))
 	}
 	if e.Address == "" {
 		return attrs

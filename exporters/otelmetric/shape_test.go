@@ -26,6 +26,10 @@ func ofShop(kv ...attribute.KeyValue) attribute.Set {
 	return attrs(append(kv, str("db.system.name", "mysql"), str("db.namespace", "shop"), str("db.client.connection.pool.name", "orders"),
 		str("server.address", "db.internal"), attribute.Int("server.port", 3306), str("connprof.role", "pool"))...)
 }
+func ofOperations(kv ...attribute.KeyValue) attribute.Set {
+	return attrs(append(kv, str("db.system.name", "mysql"), str("db.namespace", "shop"), str("server.address", "db.internal"),
+		attribute.Int("server.port", 3306))...)
+}
 func ofMongo(kv ...attribute.KeyValue) attribute.Set {
 	return attrs(append(kv, str("db.system.name", "mongodb"), str("server.address", "mongo.internal"), attribute.Int("server.port", 27017),
 		str("connprof.role", "monitor"))...)
@@ -71,12 +75,17 @@ func expected(start, at time.Time) map[string]metricdata.Metrics {
 			n(attrs(str("db.client.connection.pool.name", "orders"), str("db.client.connection.state", "idle")), 2)),
 		sum("db.client.connection.max", "{connection}", dbconv.ClientConnectionMax{}.Description(), false, n(ofPool, 10)),
 		sum("db.client.connection.idle.max", "{connection}", dbconv.ClientConnectionIdleMax{}.Description(), false, n(ofPool, 4)),
+		sum("db.client.connection.idle.min", "{connection}", dbconv.ClientConnectionIdleMin{}.Description(), false, n(ofPool, 1)),
+		sum("db.client.connection.pending_requests", "{request}", dbconv.ClientConnectionPendingRequests{}.Description(), false, n(ofPool, 2)),
+		sum("db.client.connection.timeouts", "{timeout}", dbconv.ClientConnectionTimeouts{}.Description(), true, n(ofPool, 3)),
+		histogram("db.client.operation.duration", dbconv.ClientOperationDuration{}.Description(),
+			one(ofOperations(), 10*ms), one(ofOperations(str("error.type", "_OTHER")), 6*ms)),
 		histogram("connprof.connection.phase.duration", "The time that one phase of a create took.",
 			one(ofShop(phase("resolve", "ok")...), 2*ms), one(ofShop(phase("connect", "ok")...), 3*ms), one(ofShop(phase("tls", "ok")...), 8*ms),
 			one(ofShop(phase("auth+setup", "ok")...), 4*ms), one(ofShop(phase("connect", "timeout")...), 20*ms),
 			one(ofMongo(phase("connect", "ok")...), 1*ms)),
 		sum("connprof.connection.dials", "{connection}", "The connections that were made, or could not be made.", true,
-			n(ofShop(), 1), n(ofShop(str("connprof.create.failed_phase", "connect")), 1), n(ofMongo(), 1)),
+			n(ofShop(), 1), n(ofShop(str("connprof.create.failed_phase", "connect"), str("error.type", "timeout")), 1), n(ofMongo(), 1)),
 		sum("connprof.connection.closed", "{connection}", "The connections that were closed.", true,
 			n(ofShop(str("connprof.close.reason", "lifetime")), 1)),
 		sum("connprof.connection.stale", "{connection}", "The connections that were found dead when a caller was to have one.", true,
@@ -87,10 +96,9 @@ func expected(start, at time.Time) map[string]metricdata.Metrics {
 		histogram("connprof.query.rows.duration", "The time from an operation's first response to its rows closed.",
 			one(ofShop(outcome("ok")), 5*ms), one(ofShop(outcome("error")), 3*ms)),
 		sum("connprof.tls.handshakes", "{handshake}", "The TLS handshakes that were completed.", true,
-			n(ofShop(str("tls.protocol.version", "1.3")), 1)),
-		sum("connprof.tls.resumptions", "{handshake}", "The completed TLS handshakes in which the client offered a session.", true,
-			n(ofShop(flag("connprof.tls.resumption.accepted", true)), 1)),
-		sum("connprof.tls.hello_retries", "{handshake}", "The completed TLS handshakes that took a second ClientHello.", true,
+			n(ofShop(str("tls.protocol.version", "1.3"), flag("tls.resumed", true), flag("connprof.tls.hello_retry", true)), 1),
+			n(ofShop(str("tls.protocol.version", "1.2"), flag("tls.resumed", false), flag("connprof.tls.hello_retry", false)), 1)),
+		sum("connprof.tls.resumptions.refused", "{handshake}", "The TLS handshakes that offered a session which the server did not take.", true,
 			n(ofShop(), 1)),
 		sum("connprof.dropped", "{item}", "What did not fit into a bound of the profiler.", true,
 			n(attrs(str("connprof.dropped.kind", "endpoint")), 0), n(attrs(str("connprof.dropped.kind", "connection")), 0),

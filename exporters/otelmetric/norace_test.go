@@ -1,0 +1,5 @@
+//go:build !race
+
+package otelmetric_test
+
+const raceEnabled = false
