@@ -43,9 +43,9 @@ type CMAP struct {
 	MaxConnecting int
 	// Pinning says that the client runs in load-balanced mode, where a cursor or a transaction keeps its connection.
 	Pinning bool
-	// RetryReads says that the driver repeats reads that failed on the network: once, or with RetryUnlimited for as long as it takes, which
-	// RetryWithinDeadline restricts to contexts that have a deadline. SelectionTimeout is how long it then looks for a server.
-	RetryReads, RetryUnlimited, RetryWithinDeadline bool
+	// RetryReads and RetryWrites say that the driver repeats what failed for a while: once, or with RetryUnlimited for as long as it
+	// takes, which RetryWithinDeadline restricts to contexts that have a deadline. SelectionTimeout is how long it then looks for a server.
+	RetryReads, RetryWrites, RetryUnlimited, RetryWithinDeadline bool
 
 	SelectionTimeout time.Duration
 
@@ -94,7 +94,7 @@ type CMAPStats struct {
 	Unjoined int64
 	// Pending counts what goroutines have begun and not ended.
 	Pending int
-	// Held counts attempts that failed and that the driver is about to repeat.
+	// Held counts attempts that failed and that the driver is about to repeat, or perhaps.
 	Held int
 	// AwaitedHeartbeats and AwaitedGetMores count the heartbeats for which the server was asked to hold its answer, and the getMores that waited for new data: none of
 	// them is a latency.

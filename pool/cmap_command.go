@@ -33,22 +33,30 @@ func (m *CMAP) Command(ctx context.Context, e CommandEvent) {
 	var op profiler.Op
 	k.conn.BeginSelected(&op, ctx, profiler.OpCommand, now.Add(-e.Duration))
 	op.Name, op.NS, op.Turns = e.Name, e.Database, 1
+	var s started
+	if k.text.known {
+		s = k.text.take(e.RequestID)
+		op.Coll = s.coll
+	}
 	tries := 0
 	if m.holding.Load() > 0 {
-		if h := m.repeated(ctx, e.Name); h != nil {
+		if h := m.repeated(ctx, &e, &s); h != nil && h.maybe {
+			op.AttemptsUnknown()
+		} else if h != nil {
 			tries = h.tries + 1
 			op.Repeats(&h.op)
 		}
-	}
-	if k.text.coll != "" {
-		op.Coll = k.text.take(e.RequestID)
 	}
 	if e.Err == nil {
 		if m.succeeded(k, &e, &op) {
 			op.Exclude(now)
 			return
 		}
-	} else if m.hold(ctx, &e, &op, tries, now) {
+		if s.number.txn != 0 && labelled(e.Reply) {
+			e.RetryableWrite = true
+		}
+	}
+	if (e.RetryableRead || e.RetryableWrite || e.Overloaded) && m.hold(ctx, &e, &s, &op, tries, now) {
 		return
 	}
 	op.Responded(ctx, now, e.Err)

@@ -70,6 +70,8 @@ func (f dialFunc) DialContext(ctx context.Context, network, address string) (net
 type client interface {
 	ping(ctx context.Context) error
 	insert(ctx context.Context, id int) error
+	updateMany(ctx context.Context) error
+	runFind(ctx context.Context) error // through RunCommand
 	unacknowledged(ctx context.Context, id int) error
 	find(ctx context.Context, id int) error
 	findAll(ctx context.Context, batch int32) (n int, err error)
@@ -157,6 +159,15 @@ func (c *clientV1) ping(ctx context.Context) error { return c.coll.Database().Cl
 func (c *clientV1) insert(ctx context.Context, id int) error {
 	_, err := c.coll.InsertOne(ctx, bson1.D{{Key: "_id", Value: id}})
 	return err
+}
+
+func (c *clientV1) updateMany(ctx context.Context) error {
+	_, err := c.coll.UpdateMany(ctx, bson1.D{}, bson1.D{{Key: "$set", Value: bson1.D{{Key: "n", Value: 1}}}})
+	return err
+}
+
+func (c *clientV1) runFind(ctx context.Context) error {
+	return c.coll.Database().RunCommand(ctx, bson1.D{{Key: "find", Value: "things"}}).Err()
 }
 
 func (c *clientV1) unacknowledged(ctx context.Context, id int) error {
@@ -262,6 +273,15 @@ func (c *clientV2) ping(ctx context.Context) error { return c.coll.Database().Cl
 func (c *clientV2) insert(ctx context.Context, id int) error {
 	_, err := c.coll.InsertOne(ctx, bson2.D{{Key: "_id", Value: id}})
 	return err
+}
+
+func (c *clientV2) updateMany(ctx context.Context) error {
+	_, err := c.coll.UpdateMany(ctx, bson2.D{}, bson2.D{{Key: "$set", Value: bson2.D{{Key: "n", Value: 1}}}})
+	return err
+}
+
+func (c *clientV2) runFind(ctx context.Context) error {
+	return c.coll.Database().RunCommand(ctx, bson2.D{{Key: "find", Value: "things"}}).Err()
 }
 
 func (c *clientV2) unacknowledged(ctx context.Context, id int) error {

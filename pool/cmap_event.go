@@ -32,6 +32,7 @@ const (
 	checkOutStarted      = "ConnectionCheckOutStarted"
 	checkOutFailed       = "ConnectionCheckOutFailed"
 	poolClosed           = "ConnectionPoolClosed"
+	checkOutStarted      = "ConnectionCheckOutStarted"
 	connectionCreated    = "ConnectionCreated"
 	connectionReady      = "ConnectionReady"
 	connectionClosed     = "ConnectionClosed"
@@ -53,9 +54,12 @@ type CommandEvent struct {
 	Duration time.Duration
 	// Reply is looked at during the call and not kept. It may be nil.
 	Reply []byte
-	// Err is the driver's error of a command that failed, Network says that it is one of the network, not the server's.
-	Err     error
-	Network bool
+	// Err is the driver's error of a command that failed. RetryableRead and RetryableWrite say that the driver takes it for one after
+	// which it repeats a read or a write, Overloaded that it says so of any command.
+	Err                                       error
+	RetryableRead, RetryableWrite, Overloaded bool
+	// Session says that the command ran in a session of the caller's, which may be in a transaction. It is looked at where Err is set.
+	Session bool
 }
 
 // StartedEvent says that a command is about to be sent. Its fields are as CommandEvent's; Command is looked at during the call and not kept.

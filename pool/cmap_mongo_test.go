@@ -51,8 +51,15 @@ func TestMongoMonitorsAreNotOfThePool(t *testing.T) {
 				if err := c.find(testContext(t), 1); err != nil {
 					t.Fatal(err)
 				}
-				s.WaitFor(t, func(logs []mongotest.ConnLog) bool {
-					return len(logs) == 1+len(tt.kinds) && len(logs[len(logs)-1].Commands) > 0
+				s.WaitFor(t, func(logs []mongotest.ConnLog) bool { // until what the monitors do when nothing happens
+					awaiting, spoke := !tt.streaming, 0
+					for _, l := range logs {
+						if n := len(l.Commands); n > 0 {
+							awaiting = awaiting || l.Commands[n-1].Awaited
+							spoke++
+						}
+					}
+					return awaiting && spoke == 1+len(tt.kinds)
 				})
 				c.close()
 				kinds := make(map[string]int)
@@ -68,11 +75,12 @@ func TestMongoMonitorsAreNotOfThePool(t *testing.T) {
 				}
 				r := gone(t, p)
 				pool, monitor := r.Endpoint(s.Addr(), profiler.RolePool), r.Endpoint(s.Addr(), profiler.RoleMonitor)
-				if pool.Created != 1 || pool.Live != 0 || pool.ClosedBy["pool_closed"] != 1 {
-					t.Errorf("pool %+v", pool)
+				if pool.Created != 1 || pool.Live != 0 || pool.ClosedBy["pool_closed"]+pool.ClosedBy["stale"] != 1 {
+					t.Errorf("pool: %d created, %d live, closed by %v", pool.Created, pool.Live, pool.ClosedBy)
 				}
-				// The close may have come before the round-trip-time monitor had read its first answer.
-				if int(monitor.Created+monitor.Failed) != len(tt.kinds) || monitor.Live != 0 {
+				// Closing a client cuts its heartbeat, for which a driver may clear the pool. The close may have come before the round-trip-time monitor had read its first answer, and a driver that is being closed
+				// may try to dial once more.
+				if n := int(monitor.Created); n > len(tt.kinds) || n+int(monitor.Failed) < len(tt.kinds) || monitor.Live != 0 {
 					t.Errorf("monitors: %d created, %d failed, want %d", monitor.Created, monitor.Failed, len(tt.kinds))
 				}
 				if first, reused := pool.Queries(); first != 1 || reused != 0 {

@@ -28,6 +28,8 @@ func (m *CMAP) Pool(e PoolEvent) {
 		m.ready(&e)
 	case connectionClosed:
 		m.closed(&e)
+	case checkOutStarted:
+		m.asking()
 	case poolCreated:
 		m.poolCreated(&e)
 	case checkOutStarted:
@@ -137,7 +139,7 @@ func (m *CMAP) checkedOut(e *PoolEvent) {
 
 // checkOutFailed counts a caller who got nothing: it queued as the others do, and what it would have repeated is over.
 func (m *CMAP) checkOutFailed(e *PoolEvent) {
-	m.notRepeated()
+	m.notRepeated(e.Reason == "poolClosed")
 	if e.Reason != "timeout" || !m.Profiler.Enabled() {
 		return
 	}
@@ -167,6 +169,7 @@ func (m *CMAP) checkedIn(e *PoolEvent) {
 		}
 	}
 	k.out.Store(false)
+	m.notRepeated(true)
 	if !k.known.Load() || k.closed.Load() {
 		m.mu.Lock()
 		m.unjoinLocked(k)

@@ -1,43 +1,88 @@
 package pool
 
 import (
+	"bytes"
 	"context"
 	"reflect"
-	"time"
+	"runtime"
+	"strings"
 
 	"github.com/connprof/connprof/internal/goid"
 	"github.com/connprof/connprof/profiler"
 )
 
-// A driver repeats a read that failed on the network: at once, on the same goroutine, under the same context and by the same name, on
-// another connection, and unless it was told otherwise once. Two such commands are one operation. That is known only where the driver is
-// bound to repeat, so that only then is a failed attempt held: a write's repetition depends on the server and the session, an aggregate's
-// on its stages, and what runs in a transaction is not repeated; these are reported attempt by attempt. One thing can't be
-// told apart: a read whose repetition found no server, or that ran in a transaction, from the same command in the caller's next call under
-// the same context on the same goroutine; the two then count as one operation.
+// A driver repeats what failed on the network, or with one of the codes of the specification "Retryable Reads" or "Retryable Writes": on the
+// same goroutine, under the same context and by the same name, on another connection. Two such commands are one operation. A failed
+// attempt is held for the one that repeats it where that is known:
+//
+//   - A read is repeated if the client's options say so: find, count, distinct and the lists, outside a transaction, not sent by RunCommand.
+//     The next such command is its repetition, if its checkout began before the driver's search for a server was over.
+//   - A write is repeated under the number that its session gave it (txnNumber), which shows in the start of a command only.
+//
+// An aggregate may write, a session of the caller's may be in a transaction, and without the start of a command nothing tells whether a
+// write had a number: what is then perhaps repeated is not held, and the attempts of it and of what perhaps repeats it are unknown.
+//
+// The caller's operation is not over while its attempt is held, so that the attempt shows when the operation ends. If the driver finds no
+// server, no event tells that: the attempt then shows with the next event of the client, or the next report, after the context's end or
+// SelectionTimeout.
 type heldOp struct {
-	op    profiler.Op
-	ctx   context.Context
-	err   error
-	name  string
-	g     uint64
-	tries int
-	at    profiler.Instant
+	op     profiler.Op
+	ctx    context.Context
+	err    error
+	name   string
+	g      uint64
+	tries  int
+	at     profiler.Instant // when the driver began to look for another connection
+	begun  bool             // it asks a pool
+	maybe  bool             // reported already: whether the next one repeats it is not known
+	number number           // a write's
+}
+
+// number is what a retryable write keeps when it is repeated: its session, and its number in there; 0 for none.
+type number struct {
+	session [16]byte
+	txn     int64
 }
 
 // maxHeld bounds the attempts that wait to be repeated; beyond it they are reported as what they are.
 const maxHeld = 64
 
-// repeats says that the driver is bound to send the command again.
-func (m *CMAP) repeats(ctx context.Context, e *CommandEvent, tries int) bool {
-	if !m.RetryReads || !e.Network || tries > 0 && !m.unlimited(ctx) || ctx != nil && ctx.Err() != nil {
-		return false
+type repetition uint8
+
+const (
+	never repetition = iota
+	perhaps
+	surely
+)
+
+// repeats tells whether the driver is to send a command again.
+func (m *CMAP) repeats(ctx context.Context, e *CommandEvent, s *started, tries int) repetition {
+	if ctx != nil && ctx.Err() != nil || tries > 0 && !m.unlimited(ctx) {
+		return never
 	}
+	var may bool
 	switch e.Name {
 	case "find", "count", "distinct", "listCollections", "listDatabases", "listIndexes":
-		return true
+		if may = m.RetryReads && e.RetryableRead && !s.transaction && !runsCommand(); may && (s.known || !e.Session) {
+			return surely
+		}
+	case "insert", "update", "delete", "findAndModify", "bulkWrite":
+		may = m.RetryWrites && e.RetryableWrite && !s.transaction
+		if s.known {
+			if may && s.number.txn != 0 {
+				return surely
+			}
+			may = false
+		}
+	case "aggregate":
+		may = m.RetryReads && e.RetryableRead && !s.transaction
+	case "commitTransaction", "abortTransaction": // the caller may repeat them, too
+		may = e.RetryableWrite
 	}
-	return false
+	if may || e.Overloaded {
+		return perhaps
+	}
+	return never
 }
 
 func (m *CMAP) unlimited(ctx context.Context) bool {
@@ -48,9 +93,25 @@ func (m *CMAP) unlimited(ctx context.Context) bool {
 	return ok
 }
 
+// runsCommand tells whether the caller sent the command itself: the driver repeats none of these.
+func runsCommand() bool {
+	var pcs [64]uintptr
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(3, pcs[:])])
+	for {
+		f, more := frames.Next()
+		if strings.Contains(f.Function, "/mongo.(*Database).RunCommand") {
+			return true
+		}
+		if !more {
+			return false
+		}
+	}
+}
+
 // hold keeps a failed attempt for the one that repeats it, and says whether it does.
-func (m *CMAP) hold(ctx context.Context, e *CommandEvent, op *profiler.Op, tries int, now profiler.Instant) bool {
-	if !m.repeats(ctx, e, tries) {
+func (m *CMAP) hold(ctx context.Context, e *CommandEvent, s *started, op *profiler.Op, tries int, now profiler.Instant) bool {
+	r := m.repeats(ctx, e, s, tries)
+	if r == never {
 		return false
 	}
 	g := goid.Get()
@@ -58,20 +119,31 @@ func (m *CMAP) hold(ctx context.Context, e *CommandEvent, op *profiler.Op, tries
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if len(m.held) >= maxHeld {
+		op.AttemptsUnknown()
 		return false
 	}
-	op.Hold(now)
-	m.held = append(m.held, &heldOp{*op, ctx, e.Err, e.Name, g, tries, now})
+	h := &heldOp{ctx: ctx, err: e.Err, name: e.Name, g: g, tries: tries, at: now, maybe: r == perhaps, number: s.number}
+	if h.maybe {
+		op.AttemptsUnknown()
+	} else {
+		op.Hold(now)
+		h.op = *op
+	}
+	m.held = append(m.held, h)
 	m.holding.Store(int32(len(m.held)))
-	return true
+	return !h.maybe
 }
 
-// repeated is the attempt that this command repeats, nil if there is none. An attempt whose goroutine runs another command was given up.
-func (m *CMAP) repeated(ctx context.Context, name string) (found *heldOp) {
+// repeated is the attempt that this command repeats, or perhaps repeats, nil if there is none. An attempt whose goroutine runs another
+// command was given up.
+func (m *CMAP) repeated(ctx context.Context, e *CommandEvent, s *started) (found *heldOp) {
 	g := goid.Get()
 	now := profiler.Now()
 	m.giveUp(func(h *heldOp) bool {
-		return h.g == g && (h.name != name || !same(h.ctx, ctx)) || h.g != g && m.expired(h, now)
+		if h.g != g {
+			return m.expired(h, now)
+		}
+		return !h.begun || h.name != e.Name || !same(h.ctx, ctx) || h.number != s.number
 	})
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -85,15 +157,44 @@ func (m *CMAP) repeated(ctx context.Context, name string) (found *heldOp) {
 	return nil
 }
 
-// notRepeated gives up what this goroutine's failed attempt waits for: the driver got no other connection.
-func (m *CMAP) notRepeated() {
-	if m.holding.Load() > 0 {
-		g := goid.Get()
-		m.giveUp(func(h *heldOp) bool { return h.g == g })
+// asking notes that this goroutine asks a pool: for what it holds, if the driver was still looking for a server.
+func (m *CMAP) asking() {
+	if m.holding.Load() == 0 {
+		return
+	}
+	g := goid.Get()
+	now := profiler.Now()
+	m.giveUp(func(h *heldOp) bool { return m.expired(h, now) })
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, h := range m.held {
+		if h.g == g {
+			h.begun = true
+		}
 	}
 }
 
-// giveUp reports the held attempts that are over: their goroutine went on to something else, or the time to look for a server is up.
+// notRepeated gives up what this goroutine's failed attempt waits for: the driver got no connection, or gave it back unused. A driver that
+// repeats without limit goes on.
+func (m *CMAP) notRepeated(last bool) {
+	if m.holding.Load() == 0 {
+		return
+	}
+	g := goid.Get()
+	now := profiler.Now()
+	m.giveUp(func(h *heldOp) bool {
+		if h.g != g || !h.begun {
+			return false
+		}
+		if last || !m.unlimited(h.ctx) {
+			return true
+		}
+		h.begun, h.at = false, now
+		return false
+	})
+}
+
+// giveUp reports the held attempts that are over: their goroutine went on to something else, or the driver has found no server.
 func (m *CMAP) giveUp(over func(*heldOp) bool) {
 	if m.holding.Load() == 0 {
 		return
@@ -117,8 +218,9 @@ func (m *CMAP) giveUp(over func(*heldOp) bool) {
 	}
 }
 
+// expired says that the driver can't be looking for a server any more. What it has begun ends with an event.
 func (m *CMAP) expired(h *heldOp, now profiler.Instant) bool {
-	return now.Sub(h.at) > m.SelectionTimeout+time.Minute || h.ctx != nil && h.ctx.Err() != nil
+	return !h.begun && (now.Sub(h.at) > m.SelectionTimeout || h.ctx != nil && h.ctx.Err() != nil)
 }
 
 // same tells whether two contexts are one, without a panic for types that can't be compared.
@@ -128,4 +230,17 @@ func same(a, b context.Context) bool {
 	}
 	ta := reflect.TypeOf(a)
 	return ta == reflect.TypeOf(b) && ta.Comparable() && (ta.Kind() == reflect.Pointer || reflect.ValueOf(a).Comparable()) && a == b
+}
+
+// labelled tells whether a reply that is no error has the label that makes a driver repeat a write: a write concern's error is part of a
+// successful reply.
+func labelled(reply []byte) (found bool) {
+	walk(reply, func(kind byte, key, value []byte) bool {
+		if kind == 4 && string(key) == "errorLabels" {
+			found = bytes.Contains(value, []byte("\x00RetryableWriteError\x00"))
+			return false
+		}
+		return true
+	})
+	return found
 }

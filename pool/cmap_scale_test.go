@@ -21,7 +21,7 @@ func TestCMAPKeepsNothingOfClientsThatAreGone(t *testing.T) {
 		m.Pool(PoolEvent{Type: connectionReady, Address: here, ConnectionID: 1})
 		m.Pool(PoolEvent{Type: connectionCheckedOut, Address: here, ConnectionID: 1, Duration: time.Millisecond})
 		name := fmt.Sprintf("%s[-%d]", here, i)
-		m.Command(context.Background(), CommandEvent{ConnectionID: name, Name: "find", Err: context.DeadlineExceeded, Network: i%3 == 0})
+		m.Command(context.Background(), CommandEvent{ConnectionID: name, Name: "find", Err: context.DeadlineExceeded, RetryableRead: i%3 == 0})
 		m.Pool(PoolEvent{Type: connectionCheckedIn, Address: here, ConnectionID: 1})
 		m.Pool(PoolEvent{Type: poolClosed, Address: here})
 		m.Pool(PoolEvent{Type: connectionClosed, Address: here, ConnectionID: 1, Reason: "poolClosed"})

@@ -32,6 +32,9 @@ func (o *Op) Repeats(failed *Op) {
 	failed.c = nil
 }
 
+// AttemptsUnknown says that nothing tells whether the operation repeats another, or is repeated: Operation.Attempts is then 0.
+func (o *Op) AttemptsUnknown() { o.untold = true }
+
 // GiveUp reports a held attempt that nothing repeated after all, as the operation that it was. The connection may be another user's by now.
 func (o *Op) GiveUp(ctx context.Context, err error) {
 	c := o.c

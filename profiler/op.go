@@ -27,6 +27,7 @@ type Op struct {
 	selection    time.Duration
 	selected     bool  // selection is known
 	tries        uint8 // earlier attempts
+	untold       bool  // how many is not known
 	// Turns, Name, Text, NS, Coll and Cursor are Operation's Turns, Name, Text, Namespace, Collection and Cursor, Prepared its Prepared, Driver and Consumer its rows' times.
 	// They may be set until End.
 	Turns            int
@@ -277,6 +278,9 @@ func (o *Op) operation(p *Operation, end Instant, err error) {
 	}
 	if o.tries > 0 {
 		p.Attempts, p.Lost = max(p.Attempts, 1)+int(o.tries), o.lost
+	}
+	if o.untold {
+		p.Attempts = 0
 	}
 	p.Selection, p.SelectionKnown = o.selection, o.selected
 }

@@ -55,7 +55,8 @@ type Operation struct {
 	WaitFor WaitFor
 	// Attempts counts the connections on which it was tried: 1 if the first one served, more if the pool repeated it because it had met
 	// dead ones, StaleIdle then being the longest time that one of them had been idle. 0 means unknown: nothing tells which operation a
-	// dead connection was meant for unless the caller's context carries Asked's mark (pool.DB's calls do).
+	// dead connection was meant for unless the caller's context carries Asked's mark (pool.DB's calls do), or nothing tells whether a MongoDB
+	// driver repeated a command.
 	Attempts  int
 	StaleIdle time.Duration
 	// Lost is what the earlier attempts of an operation that the driver repeated took, the search for another connection included: from the

@@ -21,7 +21,8 @@ type Profiler struct {
 	// means 30 s.
 	HeldIdleAfter time.Duration
 	// Statements asks for what a driver tells only at a price: MongoDB's copies each command for it. Operation.Collection is then known of
-	// every command, and not only of those whose reply names it. A program's own CommandMonitor.Started pays the price anyway.
+	// every command, and not only of those whose reply names it, and a repeated write is one operation. A program's own
+	// CommandMonitor.Started pays the price anyway.
 	Statements bool
 
 	off      atomic.Bool

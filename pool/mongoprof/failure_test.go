@@ -6,6 +6,8 @@ import (
 	"io"
 	"os"
 	"testing"
+
+	"github.com/connprof/connprof/pool"
 )
 
 func TestFailureTellsHowTheCommandEnded(t *testing.T) {
@@ -23,6 +25,22 @@ func TestFailureTellsHowTheCommandEnded(t *testing.T) {
 			if got := errors.Is(err, target); got != (target == want) {
 				t.Errorf("%q is %v: %v", text, target, got)
 			}
+		}
+	}
+}
+
+func TestRetryableIsWhatTheDriverRepeats(t *testing.T) {
+	for text, want := range map[string]bool{
+		" connection(db:27017[-5]) socket was unexpectedly closed: EOF": true,
+		"(NotWritablePrimary) not primary":                              true,
+		"(InterruptedAtShutdown) interrupted: (x) y":                    true,
+		"(DuplicateKey) E11000":                                         false,
+		"context deadline exceeded":                                     false,
+		"":                                                              false,
+	} {
+		var e pool.CommandEvent
+		if retryable(&e, text); e.RetryableRead != want || e.RetryableWrite != want {
+			t.Errorf("%q: %v", text, e.RetryableRead)
 		}
 	}
 }

@@ -6,8 +6,11 @@
 //
 // It reports each connection of the pools with the phases of its making (resolve, connect, tls, verify, hello, auth), the driver's
 // monitoring connections apart from them (role monitor, kind heartbeat or rtt), and each command as the first on its connection or a
-// later one, with the caller's wait. A read that the driver repeats after a network error is one operation with its attempts. What choosing
-// a server took (the wait for the first heartbeat included) is known of operations whose context comes from profiler.Asked, what the SRV
-// and TXT look-ups of mongodb+srv took of clients made by Connect. Repeated writes and aggregates are reported attempt by attempt, because
-// nothing tells that they are one.
+// later one, with the caller's wait. What choosing a server took (the wait for the first heartbeat included) is known of operations whose
+// context comes from profiler.Asked, what the SRV and TXT look-ups of mongodb+srv took of clients made by Connect.
+//
+// A read that the driver repeats is one operation with its attempts, which shows when the driver is done with it. Whether it repeated a
+// write shows only in the start of a command, for which the driver copies each command: Profiler.Statements asks for that, and a Started
+// in the client's own monitor has the same effect. Otherwise, and for aggregates and for reads in a session of the caller's, an attempt
+// that failed and the one that perhaps repeats it are two operations, both with 0 attempts, which means unknown.
 package mongov2prof

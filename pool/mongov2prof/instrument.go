@@ -69,6 +69,7 @@ func configure(m *pool.CMAP, c *options.ClientOptions) {
 		m.MaxConnecting = int(*c.MaxConnecting)
 	}
 	m.RetryReads = c.RetryReads == nil || *c.RetryReads
+	m.RetryWrites = c.RetryWrites == nil || *c.RetryWrites
 	m.Pinning = c.LoadBalanced != nil && *c.LoadBalanced
 	m.SelectionTimeout = 30 * time.Second
 	if c.ServerSelectionTimeout != nil {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/connprof/connprof/pool"
 	"go.mongodb.org/mongo-driver/v2/event"
+	"go.mongodb.org/mongo-driver/v2/mongo"
 )
 
 func poolMonitor(m *pool.CMAP, user *event.PoolMonitor) *event.PoolMonitor {
@@ -58,10 +59,13 @@ func commandMonitor(m *pool.CMAP, user *event.CommandMonitor) *event.CommandMoni
 			}
 		},
 		Failed: func(ctx context.Context, e *event.CommandFailedEvent) {
-			m.Command(ctx, pool.CommandEvent{
+			ce := pool.CommandEvent{
 				ConnectionID: e.ConnectionID, RequestID: e.RequestID,
-				Name: e.CommandName, Database: e.DatabaseName, Duration: e.Duration, Network: isNetwork(e.Failure), Err: e.Failure,
-			})
+				Name: e.CommandName, Database: e.DatabaseName, Duration: e.Duration, Err: e.Failure,
+				Session: mongo.SessionFromContext(ctx) != nil,
+			}
+			retryable(&ce, e.Failure)
+			m.Command(ctx, ce)
 			if user.Failed != nil {
 				user.Failed(ctx, e)
 			}
