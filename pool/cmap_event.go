@@ -32,7 +32,6 @@ const (
 	checkOutStarted      = "ConnectionCheckOutStarted"
 	checkOutFailed       = "ConnectionCheckOutFailed"
 	poolClosed           = "ConnectionPoolClosed"
-	checkOutStarted      = "ConnectionCheckOutStarted"
 	connectionCreated    = "ConnectionCreated"
 	connectionReady      = "ConnectionReady"
 	connectionClosed     = "ConnectionClosed"

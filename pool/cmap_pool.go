@@ -28,12 +28,11 @@ func (m *CMAP) Pool(e PoolEvent) {
 		m.ready(&e)
 	case connectionClosed:
 		m.closed(&e)
-	case checkOutStarted:
-		m.asking()
 	case poolCreated:
 		m.poolCreated(&e)
 	case checkOutStarted:
 		m.checkOutStarted()
+		m.asking()
 		m.pendingOf(e.Address).waits(1)
 	case checkOutFailed:
 		m.pendingOf(e.Address).failed(&e)
