@@ -1,5 +1,6 @@
 # make test   all that must hold: servers, lint, tests, bounds, quickstart. Needs Go, git, make and a C compiler.
 # make lint   formatting, vet and staticcheck, in every module
+# make ci-jaeger  spans as a real Jaeger has them, which is built first: minutes once
 # make fuzz   each fuzz target for FUZZTIME (1m)
 # make faults connections broken at every byte while they are made, against real servers
 # make timing bounds on time, for an idle machine
@@ -17,8 +18,11 @@ FUZZTIME ?= 1m
 # The modules with packages of their own; each has a go.mod. The race detector looks at RACE_MODULES; the others mostly
 # compile other people's servers, which takes minutes longer with it and tells nothing about this project.
 RACE_MODULES  := .
-PLAIN_MODULES := examples examples/overhead examples/prometheus
+PLAIN_MODULES := examples examples/overhead examples/prometheus examples/jaeger
 MODULES       := $(RACE_MODULES) $(PLAIN_MODULES)
+
+# The examples that build other people's servers, from modules of their own, and check what arrives there.
+CI_CHECKS := jaeger
 
 STATICCHECK := $(GO) tool -modfile=$(CURDIR)/tools/go.mod staticcheck
 TESTFLAGS   := -timeout 10m
@@ -29,7 +33,7 @@ say = @printf '\n== %s\n' '$(1)' >&2
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 .PHONY: all test lint bench fuzz faults accuracy servers format tidy-check bounds quickstart
-.PHONY: suite-mysql overhead scale timing
+.PHONY: suite-mysql overhead scale timing ci-jaeger $(CI_CHECKS:%=ci-check/%)
 .PHONY: $(MODULES:%=lint-module/%) $(MODULES:%=test-module/%) $(MODULES:%=bench-module/%)
 
 all: test
@@ -82,6 +86,14 @@ quickstart:
 	$(call say,quickstart)
 	$(GO) -C examples run ./quickstart -iterations 10 -json >/dev/null
 
+# Each ends with a line that says what was checked and what failed. Not part of test: where the servers are not in the user's cache, they
+# are built, which takes minutes.
+ci-jaeger: $(CI_CHECKS:%=ci-check/%)
+
+$(CI_CHECKS:%=ci-check/%): ci-check/%:
+	$(call say,checked from outside: $*)
+	$(GO) -C examples/$* run . -check
+
 # One target after the other: each uses all cores. An input that fails is kept in the package's testdata/fuzz; a run that ends with
 # "context deadline exceeded" and keeps none was cut off by the end of FUZZTIME, which is no finding.
 fuzz:
@@ -130,4 +142,4 @@ $(MODULES:%=bench-module/%): bench-module/%:
 # Not part of test: it asks the module proxy.
 tidy-check:
 	$(call say,go mod tidy -diff)
-	@status=0; for m in $(MODULES) tools; do $(GO) -C $$m mod tidy -diff || status=1; done; exit $$status
+	@status=0; for m in $(MODULES) tools $(wildcard examples/*/tools); do $(GO) -C $$m mod tidy -diff || status=1; done; exit $$status
