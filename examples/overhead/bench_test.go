@@ -3,11 +3,10 @@ package main
 import "testing"
 
 func BenchmarkCalls(b *testing.B) {
-	ctx := deep()
 	for _, c := range calls {
 		for _, s := range subjects {
 			b.Run(c.name+"/"+s.name, func(b *testing.B) {
-				db := s.open()
+				db, ctx := s.open(), s.ctx()
 				defer db.Close()
 				if err := c.prepare(ctx, db); err != nil {
 					b.Fatal(err)

@@ -48,10 +48,10 @@ func (c call) prepare(ctx context.Context, db database) error {
 
 type depth int
 
-// deep is a context twelve values deep, as those of requests are: requests that a tracer has decided not to sample.
-func deep() context.Context {
+// deep is a context twelve values deep, as those of requests are, under a span with these flags: a tracer has decided whether to sample.
+func deep(flags trace.TraceFlags) context.Context {
 	ctx := trace.ContextWithSpanContext(context.Background(), trace.NewSpanContext(trace.SpanContextConfig{
-		TraceID: trace.TraceID{1}, SpanID: trace.SpanID{1}, Remote: true,
+		TraceID: trace.TraceID{1}, SpanID: trace.SpanID{1}, TraceFlags: flags, Remote: true,
 	}))
 	for i := range depth(12) {
 		ctx = context.WithValue(ctx, i, i)

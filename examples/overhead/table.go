@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -86,18 +87,18 @@ func clockRead() float64 {
 
 // overhead prints the table: rounds batches of n calls of each subject, interleaved, so that what disturbs the machine disturbs all.
 func overhead(w io.Writer, rounds, n int) error {
-	ctx := deep()
 	fmt.Fprintf(w, "%d rounds of %d calls each, interleaved; %d CPUs. ns a call: median CPU and least wall time, and what each is over that "+
 		"of bare\ndatabase/sql; the latter also in readings of the monotonic clock, which are half of what a profiler costs.\n",
 		rounds, n, runtime.NumCPU())
 	for _, c := range calls {
 		samples := make([][]sample, len(subjects))
 		var clocks []float64
-		dbs := make([]database, len(subjects))
+		dbs, ctxs := make([]database, len(subjects)), make([]context.Context, len(subjects))
 		for i, s := range subjects {
+			ctxs[i] = s.ctx()
 			dbs[i] = s.open()
 			defer dbs[i].Close()
-			if err := c.prepare(ctx, dbs[i]); err != nil {
+			if err := c.prepare(s.ctx(), dbs[i]); err != nil {
 				return err
 			}
 		}
@@ -105,6 +106,7 @@ func overhead(w io.Writer, rounds, n int) error {
 			clock := clockRead()
 			for j := range subjects {
 				i := (j + round) % len(subjects)
+				ctx := ctxs[i]
 				s, err := batch(c.goroutines, n, func() error { return c.run(ctx, dbs[i]) })
 				if err != nil {
 					return fmt.Errorf("%s: %w", subjects[i].name, err)

@@ -35,7 +35,7 @@ func (s *Sink) annotate(p parent, c *profiler.Conn, op *profiler.Operation) {
 		return
 	}
 	if s.Queries == QueryEvents || c.Endpoint().System == "mongodb" {
-		say := s.statementOf(c, op)
+		say := s.statementOf(c, st, op)
 		attrs := append(make([]attribute.KeyValue, 0, 32), say.attrs...)
 		attrs = appendNamespace(attrs, namespaceOf(c, op))
 		attrs = appendError(attrs, op)

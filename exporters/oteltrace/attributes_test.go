@@ -140,3 +140,20 @@ func TestErrorType(t *testing.T) {
 	}
 	require.Equal(t, []any{"timeout", "canceled", "*errors.errorString"}, got)
 }
+
+func TestAFailedCreateHasAClassAndItsLoginsTurns(t *testing.T) {
+	r := newRig()
+	c := r.make(shop, profiler.RolePool, plain...)
+	c.Update(func(cr *profiler.Create) {
+		cr.Failed, cr.Wire.AuthTurns, cr.Wire.AuthWait = profiler.Auth, 3, 2*ms
+	})
+	c.Fail(context.Background(), errors.New("Access denied for user bob"))
+	spans := r.ended(t)
+	require.Equal(t, attrs{"error.type": "rejected", "connprof.auth.turns": int64(3), "connprof.auth.wait": 0.002}, attributesOf(spans["auth"][0]))
+	a := attributesOf(spans["connection_setup db.internal:3306"][0])
+	require.Equal(t, "rejected", a["error.type"])
+	require.Equal(t, "auth", a["connprof.create.failed_phase"])
+	for _, s := range r.spans.Ended() {
+		require.Empty(t, s.Events(), "an exception would hold the text")
+	}
+}

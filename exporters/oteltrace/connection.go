@@ -94,11 +94,7 @@ func connectionAttributes(c *profiler.Conn, st *connState) []attribute.KeyValue 
 		attrs = append(attrs, keyPartial.Bool(true))
 	}
 	if cr.Err != nil {
-		code := statusCode(cr.Err)
-		if code != "" {
-			attrs = append(attrs, responseStatus(code))
-		}
-		attrs = append(attrs, errorType(cr.Outcome, code, cr.Err), keyFailedPhase.String(cr.Failed.String()))
+		attrs = append(appendFailure(attrs, cr), keyFailedPhase.String(cr.Failed.String()))
 	}
 	return attrs
 }
@@ -131,11 +127,26 @@ func phaseAttributes(cr *profiler.Create, p profiler.Phase) []attribute.KeyValue
 		attrs = peerAddress(appendTransport(attrs, cr.Wire.Transport), cr.Wire.Peer)
 	case profiler.TLS:
 		attrs = appendTLS(attrs, &cr.TLS)
+	case profiler.Auth, profiler.AuthSetup:
+		if cr.Wire.AuthTurns > 0 {
+			attrs = append(attrs, keyAuthTurns.Int(cr.Wire.AuthTurns), seconds(keyAuthWait, cr.Wire.AuthWait))
+		}
 	}
 	if cr.Failed == p {
-		attrs = append(attrs, errorType(cr.Outcome, statusCode(cr.Err), cr.Err))
+		attrs = appendFailure(attrs, cr)
 	}
 	return attrs
+}
+
+// appendFailure adds error.type of a failed create, a profiler.ErrorClass where the server gave no code, and that code.
+func appendFailure(attrs []attribute.KeyValue, cr *profiler.Create) []attribute.KeyValue {
+	code := statusCode(cr.Err)
+	if code != "" {
+		attrs = append(attrs, responseStatus(code))
+	} else {
+		code = cr.Class.String()
+	}
+	return append(attrs, errorType(cr.Outcome, code, cr.Err))
 }
 
 // lostAttempts adds an event for each connect that was lost, when it began.

@@ -57,7 +57,8 @@
 // an event attempt_lost on the phase attempts.
 //
 // db.response.status_code is PostgreSQL's SQLSTATE, and MySQL's and MongoDB's error number (version 1 of the MongoDB driver doesn't tell).
-// error.type is "timeout" or "canceled", else that code, else the type of the driver's error.
+// error.type is "timeout" or "canceled", else that code, else of a create its profiler.ErrorClass ("refused", "unknown_authority") and of an
+// operation the type of the driver's error.
 //
 // db.query.text has ? for every literal, comments are left out, and where only the server's settings tell what is a literal it ends in "...".
 // At most the first 4,096 bytes are read.
@@ -91,6 +92,8 @@
 //	connprof.create.failed_phase      connection, failed: the phase it failed in
 //	connprof.resolve.answers          resolve: addresses in the answer
 //	connprof.resolve.lookups          resolve: look-ups that one create made
+//	connprof.auth.turns               auth, auth+setup: request/response exchanges of the login
+//	connprof.auth.wait                auth, auth+setup: the part spent waiting for the server; the rest is computing
 //	connprof.attempt.reached          attempt_lost: the phase it got to
 //	connprof.attempt.duration         attempt_lost: how long it took
 //	connprof.role, connprof.role.kind connection, other than the pool's: what it was for

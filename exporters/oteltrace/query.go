@@ -36,7 +36,7 @@ func (s *Sink) operation(p parent, c *profiler.Conn, op *profiler.Operation) {
 		s.wait(b, p, start, moved, c, st, op)
 	}
 
-	say := s.statementOf(c, op)
+	say := s.statementOf(c, st, op)
 	begin, end := op.Start.Add(moved), op.End.Add(moved)
 	if p.kind == sampled { // a tracer that pgx calls after us starts its span a moment later than the operation
 		begin = notBefore(begin, p.started())
@@ -66,9 +66,16 @@ func notBefore(t, start time.Time) time.Time {
 }
 
 // statementOf is what can be said of the operation's statement: from MongoDB's command, the text, or what database/sql was asked to do.
-func (s *Sink) statementOf(c *profiler.Conn, op *profiler.Operation) *statement {
+func (s *Sink) statementOf(c *profiler.Conn, st *connState, op *profiler.Operation) *statement {
 	if op.Text != "" {
-		return s.texts.of(c.Endpoint().System, op.Text)
+		if last := st.last.Load(); last != nil && last.text == op.Text {
+			return last
+		}
+		say := s.texts.of(c.Endpoint().System, op.Text)
+		if len(op.Text) <= maxKeptLength { // say doesn't hold on to more
+			st.last.Store(say)
+		}
+		return say
 	}
 	if st := byKind[op.Kind]; st != nil {
 		return st
@@ -77,12 +84,7 @@ func (s *Sink) statementOf(c *profiler.Conn, op *profiler.Operation) *statement 
 	if name == "" {
 		name = op.Kind.String()
 	}
-	st := &statement{attrs: []attribute.KeyValue{operationName(name)}}
-	if op.Collection != "" {
-		st.name = name + " " + op.Collection
-		st.attrs = append(st.attrs, collectionName(op.Collection))
-	}
-	return st
+	return s.texts.ofCommand(name, op.Collection)
 }
 
 func namespaceOf(c *profiler.Conn, op *profiler.Operation) string {
@@ -113,14 +115,26 @@ func spanName(c *profiler.Conn, st *connState, op *profiler.Operation, say *stat
 }
 
 func (s *Sink) queryAttributes(c *profiler.Conn, st *connState, op *profiler.Operation, say *statement) []attribute.KeyValue {
-	n := len(st.attrs) + len(say.attrs) + 12 // what a reused query has, and room for an error and a text
+	n := len(st.attrs) + len(say.attrs) + 6 // what a reused query has, as nearly as is worth the look
+	if st.tlsKnown {
+		n += 2
+	}
+	if op.WaitKnown {
+		n += 4
+	}
+	if op.Driver+op.Consumer > 0 {
+		n += 2
+	}
+	if op.Err != nil || s.QueryText {
+		n += 3
+	}
 	if op.N == 1 {
 		n += int(profiler.NumPhases)
 	}
 	attrs := append(append(make([]attribute.KeyValue, 0, n), st.attrs...), say.attrs...)
 	attrs = appendNamespace(attrs, namespaceOf(c, op))
-	if s.QueryText && say.text != "" {
-		attrs = append(attrs, say.clean)
+	if s.QueryText && op.Text != "" {
+		attrs = append(attrs, say.clean())
 	}
 	return s.ownAttributes(appendError(attrs, op), st, op)
 }

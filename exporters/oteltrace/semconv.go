@@ -45,6 +45,8 @@ const (
 	keyRoleKind      = attribute.Key("connprof.role.kind")
 	keyAnswers       = attribute.Key("connprof.resolve.answers")
 	keyLookups       = attribute.Key("connprof.resolve.lookups")
+	keyAuthTurns     = attribute.Key("connprof.auth.turns")
+	keyAuthWait      = attribute.Key("connprof.auth.wait")
 	keyReached       = attribute.Key("connprof.attempt.reached")
 	keyDuration      = attribute.Key("connprof.attempt.duration")
 )

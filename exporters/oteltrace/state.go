@@ -2,6 +2,7 @@ package oteltrace
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -20,6 +21,8 @@ type connState struct {
 	target   string               // host:port, what spans are named after
 	tls      time.Duration
 	tlsKnown bool
+
+	last atomic.Pointer[statement] // of its last operation that had a text
 
 	mu   sync.Mutex        // held while its span is emitted, so that a query that comes meanwhile finds the link
 	held bool              // mu: its span waits for the first operation

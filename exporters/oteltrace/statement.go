@@ -3,6 +3,7 @@ package oteltrace
 import (
 	"hash/maphash"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -22,16 +23,18 @@ const (
 
 // statement is what is said of an operation's text (or of its kind, if it has none).
 type statement struct {
-	text    string // its first maxText bytes: the key
+	text    string // its first maxText bytes, or a command's name: the key
+	of      string // a command's collection: the key, too
 	dialect dialect
-	name    string               // the span's, "" if the text doesn't tell
-	attrs   []attribute.KeyValue // db.query.summary, db.operation.name, db.collection.name, as far as known
-	clean   attribute.KeyValue   // db.query.text, without literals
+	name    string                    // the span's, "" if the text doesn't tell
+	attrs   []attribute.KeyValue      // db.query.summary, db.operation.name, db.collection.name, as far as known
+	clean   func() attribute.KeyValue // db.query.text, without literals; made when it is asked for
 }
 
 // statements keeps the statements that were read last, by a hash of their text: programs run the same few again and again.
 type statements struct {
-	kept [maxKept]atomic.Pointer[statement]
+	kept     [maxKept]atomic.Pointer[statement]
+	commands [maxKept]atomic.Pointer[statement]
 }
 
 var statementSeed = maphash.MakeSeed()
@@ -51,8 +54,28 @@ func (ss *statements) of(system, text string) *statement {
 	return st
 }
 
+// ofCommand is what is said of an operation that has a name, on a collection if that is known.
+func (ss *statements) ofCommand(name, collection string) *statement {
+	h := maphash.String(statementSeed, name)
+	if collection != "" {
+		h += 31 * maphash.String(statementSeed, collection)
+	}
+	slot := &ss.commands[h%maxKept]
+	if st := slot.Load(); st != nil && st.text == name && st.of == collection {
+		return st
+	}
+	st := &statement{text: name, of: collection, attrs: []attribute.KeyValue{operationName(name)}}
+	if collection != "" {
+		st.name = name + " " + collection
+		st.attrs = append(st.attrs, collectionName(collection))
+	}
+	slot.Store(st)
+	return st
+}
+
 func readStatement(d dialect, text string) *statement {
-	st := &statement{text: text, dialect: d, clean: queryText(withoutLiterals(d, text))}
+	st := &statement{text: text, dialect: d}
+	st.clean = sync.OnceValue(func() attribute.KeyValue { return queryText(withoutLiterals(d, text)) })
 	r := summarise(d, text)
 	st.name = r.summary
 	if r.summary != "" {

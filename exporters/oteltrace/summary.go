@@ -47,6 +47,64 @@ var enders = map[string]bool{
 	"WINDOW": true, "OFFSET": true, "FETCH": true, "FOR": true, "RETURNING": true, "VALUES": true,
 }
 
+// A keyword is a word that means something here, with its name in capitals.
+type keyword struct {
+	name                  string
+	verb                  verb
+	isVerb                bool
+	object, filler, ender bool
+}
+
+// keywords holds them all, so that a word is looked up once.
+var keywords = func() map[string]*keyword {
+	all := map[string]*keyword{}
+	of := func(name string) *keyword {
+		if all[name] == nil {
+			all[name] = &keyword{name: name}
+		}
+		return all[name]
+	}
+	for name, v := range verbs {
+		k := of(name)
+		k.verb, k.isVerb = v, true
+	}
+	for name := range objects {
+		of(name).object = true
+	}
+	for name := range fillers {
+		of(name).filler = true
+	}
+	for name := range enders {
+		of(name).ender = true
+	}
+	for _, name := range []string{"FROM", "USING", "JOIN", "STRAIGHT_JOIN", "DISTINCT"} {
+		of(name)
+	}
+	return all
+}()
+
+var noKeyword = new(keyword)
+
+const longestKeyword = 13 // STRAIGHT_JOIN
+
+func keywordOf(word string) *keyword {
+	if len(word) > longestKeyword {
+		return noKeyword
+	}
+	var up [longestKeyword]byte
+	for i := range len(word) {
+		c := word[i]
+		if c >= 'a' && c <= 'z' {
+			c -= 'a' - 'A'
+		}
+		up[i] = c
+	}
+	if k := keywords[string(up[:len(word)])]; k != nil {
+		return k
+	}
+	return noKeyword
+}
+
 // maxDepth bounds the parentheses within which tables are looked for.
 const maxDepth = 16
 
@@ -134,37 +192,39 @@ func (s *summariser) symbol(text string) {
 }
 
 func (s *summariser) word(t token, name string, following token) {
-	up := ""
+	k := noKeyword
 	if t.kind == word && name == t.text {
-		up = strings.ToUpper(t.text)
+		k = keywordOf(name)
 	}
-	defer func() { s.start, s.prev = false, up }()
+	s.meaning(k, name, following)
+	s.start, s.prev = false, k.name
+}
+
+func (s *summariser) meaning(k *keyword, name string, following token) {
 	if s.skip {
 		return
 	}
 	at := &s.levels[min(s.depth, maxDepth)]
-	if s.object && up != "" {
-		if objects[up] {
+	if s.object && k != noKeyword {
+		if k.object {
 			s.object, s.want = false, true
-			s.append(" " + up)
+			s.append(k.name)
 		}
 		return
 	}
-	if v, ok := verbs[up]; ok && s.begins(up, following) {
+	if k.isVerb && s.begins(k.name, following) {
+		v := k.verb
 		s.want = false
-		at.verb, at.list = up, false
+		at.verb, at.list = k.name, false
 		if v.silent {
 			return
 		}
-		s.operation(up)
+		s.operation(k.name)
 		s.want, s.object, s.skip = v.target, v.object, v.alone
-		if up == "TABLE" && s.depth > 0 {
-			s.want = false
-		}
 		return
 	}
 	if s.want {
-		if fillers[up] {
+		if k.filler {
 			return
 		}
 		s.want = false
@@ -172,12 +232,12 @@ func (s *summariser) word(t token, name string, following token) {
 		return
 	}
 	switch {
-	case up == "FROM" && (at.verb == "SELECT" || at.verb == "DELETE") && s.prev != "DISTINCT",
-		up == "USING" && at.verb == "DELETE", up == "FROM" && at.verb == "UPDATE":
+	case k.name == "FROM" && (at.verb == "SELECT" || at.verb == "DELETE") && s.prev != "DISTINCT",
+		k.name == "USING" && at.verb == "DELETE", k.name == "FROM" && at.verb == "UPDATE":
 		s.want, at.list = true, true
-	case up == "JOIN" || up == "STRAIGHT_JOIN":
+	case k.name == "JOIN" || k.name == "STRAIGHT_JOIN":
 		s.want = true
-	case enders[up]:
+	case k.ender:
 		at.list = false
 	}
 }
@@ -201,24 +261,25 @@ func (s *summariser) begins(up string, following token) bool {
 func (s *summariser) operation(name string) {
 	if s.ops++; s.ops == 1 {
 		s.first = name
-		s.append(name)
-		return
 	}
-	s.append(" " + name)
+	s.append(name)
 }
 
 func (s *summariser) target(name string) {
 	if s.names++; s.names == 1 || s.name == name {
 		s.name, s.names = name, 1
 	}
-	s.append(" " + name)
+	s.append(name)
 }
 
 // append adds a part whole or not at all, and then nothing more.
 func (s *summariser) append(part string) {
-	if s.out.Len()+len(part) > maxSummary {
+	if s.out.Len()+1+len(part) > maxSummary {
 		s.full = true
 		return
+	}
+	if s.out.Len() > 0 {
+		s.out.WriteByte(' ')
 	}
 	s.out.WriteString(part)
 }
