@@ -333,13 +333,13 @@ func TestTheWatchIsFreedAtHandOver(t *testing.T) {
 func watchOf(nc net.Conn) *watch {
 	switch c := nc.(type) {
 	case *conn:
-		return c.watching.Load()
+		return c.watching()
 	case *sysConn:
-		return c.watching.Load()
+		return c.watching()
 	case *halfConn:
-		return c.watching.Load()
+		return c.watching()
 	case *sysHalfConn:
-		return c.watching.Load()
+		return c.watching()
 	}
 	return nil
 }

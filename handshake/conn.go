@@ -8,12 +8,40 @@ import (
 	"github.com/connprof/connprof/profiler"
 )
 
-// conn is the connection under TLS. While it is being made its reads and writes are shown to a watch; afterwards each costs one atomic
-// load. It never alters, delays, splits or merges what passes, and sets no deadline.
+// conn is the connection under TLS. While it is being made its reads and writes are shown to a watch, and to Exchanges while an operation
+// runs that asks for it; otherwise each costs one atomic load. It never alters, delays, splits or merges what passes, and sets no deadline.
 type conn struct {
 	net.Conn
-	watching atomic.Pointer[watch]
-	of       *profiler.Conn
+	tapped atomic.Pointer[tap]
+	of     *profiler.Conn
+}
+
+// tap is what reads and writes go through: the watch of a create, or an operation's Exchanges.
+type tap struct {
+	watch     *watch
+	exchanges *Exchanges
+}
+
+func (t *tap) Read(b []byte) (int, error) {
+	if t.watch != nil {
+		return t.watch.Read(b)
+	}
+	return t.exchanges.read(b)
+}
+
+func (t *tap) Write(b []byte) (int, error) {
+	if t.watch != nil {
+		return t.watch.Write(b)
+	}
+	return t.exchanges.write(b)
+}
+
+// watching is what watches the connection's making, nil once that is over.
+func (c *conn) watching() *watch {
+	if t := c.tapped.Load(); t != nil {
+		return t.watch
+	}
+	return nil
 }
 
 // Drivers and the standard library ask a connection for more than net.Conn, so each of these is there exactly when the inner connection
@@ -73,30 +101,30 @@ func newConn(nc net.Conn, w *watch) net.Conn {
 // watch makes c a connection over nc that w watches.
 func (c *conn) watch(nc net.Conn, w *watch) {
 	c.Conn, c.of = nc, w.c
-	c.watching.Store(w)
-	w.conn = c
+	w.conn, w.tap.watch = c, w
+	c.tapped.Store(&w.tap)
 }
 
 // NetConn returns the connection underneath.
 func (c *conn) NetConn() net.Conn { return c.Conn }
 
 func (c *conn) Read(b []byte) (int, error) {
-	if w := c.watching.Load(); w != nil {
-		return w.Read(b)
+	if t := c.tapped.Load(); t != nil {
+		return t.Read(b)
 	}
 	return c.Conn.Read(b)
 }
 
 func (c *conn) Write(b []byte) (int, error) {
-	if w := c.watching.Load(); w != nil {
-		return w.Write(b)
+	if t := c.tapped.Load(); t != nil {
+		return t.Write(b)
 	}
 	return c.Conn.Write(b)
 }
 
 // Close closes the inner connection, each time it is called, and notes the end.
 func (c *conn) Close() error {
-	w := c.watching.Load()
+	w := c.watching()
 	err := c.Conn.Close()
 	if w != nil {
 		w.closed()

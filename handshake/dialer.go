@@ -63,7 +63,7 @@ func (d *Dialer) DialContext(ctx context.Context, network, address string) (net.
 	} else {
 		c.Cut(profiler.Other, entry)
 	}
-	t := newDialTrace(c, d.DialFunc != nil)
+	t := newDialTrace(c, d.DialFunc != nil, attempt{network: network, address: address, start: entry})
 	nc, err := dial(t.context(ctx), network, address)
 	ret := profiler.Now()
 	if err != nil {

@@ -14,6 +14,8 @@ import (
 
 var (
 	errSuperseded = errors.New("handshake: given up for another dial")
+	errNoTLS      = errors.New("handshake: the server does not offer TLS")
+	errHandshake  = errors.New("handshake: the TLS handshake failed")
 	errNoConn     = errors.New("handshake: dial: the dialer returned neither a connection nor an error")
 )
 
@@ -23,6 +25,7 @@ var (
 type dialTrace struct {
 	c      *profiler.Conn
 	custom bool // the user's own dialer
+	asked  attempt
 
 	mu       sync.Mutex
 	over     bool             // mu
@@ -38,7 +41,9 @@ type attempt struct {
 	err              error
 }
 
-func newDialTrace(c *profiler.Conn, custom bool) *dialTrace { return &dialTrace{c: c, custom: custom} }
+func newDialTrace(c *profiler.Conn, custom bool, asked attempt) *dialTrace {
+	return &dialTrace{c: c, custom: custom, asked: asked}
+}
 
 // context adds the hooks to ctx; those that are already in it keep being called.
 func (t *dialTrace) context(ctx context.Context) context.Context {
@@ -149,6 +154,9 @@ func (t *dialTrace) failed(ret profiler.Instant, err error) {
 	case t.dnsStart != 0:
 		t.c.Cut(profiler.Other, t.dnsStart)
 		phase = profiler.Resolve
+	default: // a dialer that shows nothing
+		t.asked.done, t.asked.err = ret, err
+		t.attempts = []attempt{t.asked}
 	}
 	t.c.Cut(phase, ret)
 	t.report(ret, -1)

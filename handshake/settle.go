@@ -1,6 +1,8 @@
 package handshake
 
 import (
+	"crypto/tls"
+
 	"github.com/connprof/connprof/profiler"
 )
 
@@ -19,13 +21,13 @@ func (w *watch) Settle(end profiler.Instant, err error) {
 	if err != nil {
 		w.turns.dropFarewell()
 	}
-	w.conn.watching.Store(nil)
+	w.conn.tapped.Store(nil)
 	w.tcp.settled(w.nc)
 	if err != nil {
 		failed := w.fail(end, err)
 		w.c.Update(func(cr *profiler.Create) {
 			cr.Failed = failed
-			cr.Cause = w.err
+			cr.Cause = w.cause(err)
 		})
 	} else {
 		w.cutPreamble(end)
@@ -34,6 +36,27 @@ func (w *watch) Settle(end profiler.Instant, err error) {
 	}
 	w.report()
 	w.tls, w.packets, w.turns.all = nil, nil, nil
+}
+
+// cause is what the wire saw of a failure, and for a dial that another one follows all that is known of its end.
+func (w *watch) cause(err error) error {
+	if err != errSuperseded {
+		return w.err
+	}
+	switch {
+	case w.said != nil:
+		return w.said
+	case w.err != nil:
+		return w.err
+	case w.state == preamble && w.asked && string(w.greeting.buf) == "N": // PostgreSQL's answer to SSLRequest (protocol §55.2.10)
+		return errNoTLS
+	case w.tls != nil && (!w.secured() || w.refused()):
+		if i := w.tls.info(); i.Alert != 0 {
+			return tls.AlertError(i.Alert)
+		}
+		return errHandshake
+	}
+	return nil
 }
 
 func (w *watch) report() {

@@ -20,6 +20,7 @@ type watch struct {
 	nc     net.Conn
 	alone  bool  // nobody else ends the create
 	conn   *conn // lets go of the watch when it is over
+	tap    tap
 	dialed profiler.Instant
 
 	mu       sync.Mutex
@@ -43,6 +44,7 @@ type watch struct {
 	packets  *mysqlPackets    // mu: set while MySQL's login is in the clear
 	accepted accepted         // mu
 	err      error            // mu: the first error of a read or write
+	said     error            // mu: why the driver gave the connection up, if it told
 	tcp      tcpFacts
 }
 

@@ -49,6 +49,8 @@ type Create struct {
 	// TotalUnknown says that nothing told when the driver began or took over the connection, as for a dial that no pool asked for.
 	// The phases are right, Duration covers only what was seen, and the create counts in no total.
 	TotalUnknown bool
+	// Replaces is why the pool had lost a connection for which it made this one, as far as it tells; CloseUnknown otherwise.
+	Replaces CloseReason
 }
 
 // MaxAttempts bounds Create.Attempts.
@@ -64,7 +66,8 @@ type Attempt struct {
 	Duration time.Duration
 	// Reached is the phase in which a lost attempt ended; NoPhase for the winner.
 	Reached Phase
-	// Err is why it was lost; nil for the winner.
+	// Err is why it was lost; nil for the winner. For one that was dialed successfully it is what the wire or the driver told of the end,
+	// if either did.
 	Err error
 }
 

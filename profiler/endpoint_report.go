@@ -60,6 +60,7 @@ func (t *target) report(role Role) (e EndpointReport, ok bool) {
 		e.AnsweredIdle = max(e.AnsweredIdle, time.Duration(s.answeredIdle.Load()))
 		e.PreparedOnce += s.prepared[PreparedOnce].Load()
 		e.PreparedBefore += s.prepared[PreparedBefore].Load()
+		e.PreparedKept += s.prepared[PreparedKept].Load()
 		e.PrepareTime += time.Duration(s.prepareTime.Load())
 		e.Statements += s.statements.Load()
 		e.StatementsOnce += s.once.Load()
@@ -140,6 +141,7 @@ func (e EndpointReport) sub(b *EndpointReport) EndpointReport {
 	r.Silent -= b.Silent
 	r.PreparedOnce -= b.PreparedOnce
 	r.PreparedBefore -= b.PreparedBefore
+	r.PreparedKept -= b.PreparedKept
 	r.PrepareTime -= b.PrepareTime
 	r.Statements -= b.Statements
 	r.StatementsOnce -= b.StatementsOnce

@@ -66,6 +66,15 @@ func churn(r *Report, e *EndpointReport) (Finding, bool) {
 			e.Created, queries, float64(e.Created)/float64(queries), round(create.Sum), round(create.Mean)),
 		Advice: "find what closes them: closes by reason say " + countsText(e.ClosedBy),
 	}
+	if n := e.ClosedBy[CloseCanceled.String()]; n*2 >= e.Closed {
+		f.Evidence += fmt.Sprintf("; %d were closed because an operation on them was canceled or timed out", n)
+		f.Advice = "deadlines are shorter than the queries need, and each one that passes costs a connection: give queries more time"
+		if c := r.roleOf(e, RoleCancel); c != nil {
+			f.Evidence += fmt.Sprintf(", with %d connections more for cancel requests", c.Created+c.Failed)
+			f.Advice += ", or let pgx keep the connection (pgconn.CancelRequestContextWatcherHandler with a DeadlineDelay)"
+		}
+		return f, true
+	}
 	for _, p := range r.Pools {
 		if p.Name != e.poolName() {
 			continue
@@ -79,6 +88,16 @@ func churn(r *Report, e *EndpointReport) (Finding, bool) {
 		}
 	}
 	return f, true
+}
+
+// roleOf is the entry of e's endpoint with another role, nil if there is none.
+func (r *Report) roleOf(e *EndpointReport, role Role) *EndpointReport {
+	for i := range r.Endpoints {
+		if o := &r.Endpoints[i]; o.Endpoint == e.Endpoint && o.Role == role.String() {
+			return o
+		}
+	}
+	return nil
 }
 
 // poolName is the name under which the adoption packages watch the pool.

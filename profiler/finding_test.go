@@ -49,6 +49,14 @@ func TestChurnIsFoundAndItsReasonNamed(t *testing.T) {
 			used(p, 25, 1, CloseIdleLimit)
 			p.WatchPool("db.example:3306", func() PoolStats { return PoolStats{IdleLimitClosed: 25, WaitCount: 3} })
 		}, "the pool closed 25 because of its limit of idle connections, 3 callers waited", "MaxIdleConns = MaxOpenConns"},
+		{"deadlines shorter than the queries", func(p *Profiler) {
+			used(p, 25, 1, CloseCanceled)
+			for range 20 {
+				c := p.NewConn(orders, RoleCancel)
+				c.ReadyAlone(0)
+			}
+		}, "25 were closed because an operation on them was canceled or timed out, with 20 connections more for cancel requests",
+			"CancelRequestContextWatcherHandler"},
 		{"a pool for each request", func(p *Profiler) {
 			for range 25 {
 				stop := p.WatchPool("db.example:3306", func() PoolStats { return PoolStats{} })

@@ -116,7 +116,10 @@ func preparedOnce(e *EndpointReport) (Finding, bool) {
 			e.PreparedOnce, queries, round(e.PrepareTime/time.Duration(e.PreparedOnce))),
 		Advice: "prepare once and use the sql.Stmt again",
 	}
-	if e.System == "mysql" {
+	switch e.System {
+	case "postgresql":
+		f.Advice = "let pgx keep its statements (default_query_exec_mode=cache_statement, or exec behind a pooler that can't), or prepare once"
+	case "mysql":
 		f.Advice = "set interpolateParams=true (not with the client charsets big5, cp932, gb2312, gbk and sjis), or prepare once and use the " +
 			"sql.Stmt again"
 	}

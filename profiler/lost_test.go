@@ -22,7 +22,7 @@ func TestLostFoldsADialIntoAttempts(t *testing.T) {
 		c.Attempt(Attempt{Address: "slower", Begin: 4 * ms, Duration: 2 * ms, Reached: Connect})
 		w := &settler{c: c, cuts: func(end Instant) { c.Cut(Auth, end) }}
 		c.Watch(w)
-		c.Update(func(cr *Create) { cr.TLS.Seen, cr.Wire.Turns, cr.Cause = true, 4, io.EOF })
+		c.Update(func(cr *Create) { cr.TLS.Seen, cr.Wire.Turns = true, 4 })
 		pass(5 * ms)
 		rejected := errors.New("server is not a primary")
 		c.Lost(Now(), rejected)
@@ -65,6 +65,23 @@ func TestLostFoldsADialThatFailedAtItsConnect(t *testing.T) {
 		cr := c.Create()
 		if cr.Phases[Attempts].Duration != time.Millisecond || cr.Phases[Connect].Duration != 2*time.Millisecond || cr.Attempts[0].Err != io.EOF {
 			t.Errorf("got %+v", cr)
+		}
+	})
+}
+
+func TestALostAttemptHasTheCauseThatItsWatcherNames(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var p Profiler
+		c := p.NewConn(orders, RolePool)
+		pass(time.Millisecond)
+		c.Cut(Connect, Now())
+		c.Attempt(Attempt{Address: "gone", Duration: time.Millisecond})
+		c.Watch(&settler{c: c, cuts: func(Instant) { c.Update(func(cr *Create) { cr.Failed, cr.Cause = Auth, io.EOF }) }})
+		c.Lost(Now(), io.ErrClosedPipe)
+		c.Cut(Connect, Now())
+		c.Ready(noContext)
+		if cr := c.Create(); cr.Attempts[0].Err != io.EOF || cr.Attempts[0].Reached != Auth || cr.Cause != nil {
+			t.Errorf("attempts %+v, cause %v; want the lost one's alone", cr.Attempts, cr.Cause)
 		}
 	})
 }

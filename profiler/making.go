@@ -68,7 +68,7 @@ func (c *Conn) Watch(w Watcher) {
 
 // Lost says that all that was dialed so far for this create was given up, at the instant at, and that another dial follows: its time,
 // other than Hook and Resolve, becomes Attempts. It does nothing if nothing was dialed. The Attempt that had won until then ends here,
-// with err.
+// with the Cause that the watcher names, or else with err.
 func (c *Conn) Lost(at Instant, err error) {
 	if c == nil || !at.Known() {
 		return
@@ -92,6 +92,9 @@ func (c *Conn) Lost(at Instant, err error) {
 	c.cutLocked(Attempts, at)
 	cr := &c.create
 	reached := cr.Failed
+	if cr.Cause != nil {
+		err = cr.Cause
+	}
 	for p := Connect; p < NumPhases; p++ {
 		if s := cr.Phases[p]; s.Present {
 			if cr.Failed == NoPhase {

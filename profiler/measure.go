@@ -12,7 +12,8 @@ const (
 	MeasureIdle
 	// MeasureLife is ready to closed.
 	MeasureLife
-	// MeasureWait is the caller's wait for a connection, a create it waited for included; only waits that are known.
+	// MeasureWait is the caller's wait for a connection, a create it waited for included; only waits that are known. One of another outcome
+	// than OK ended without a connection.
 	MeasureWait
 	// MeasureQueued is MeasureWait without its overlap with the create it waited for.
 	MeasureQueued
@@ -27,11 +28,13 @@ const (
 	MeasureOperation
 	// MeasureStaleIdle is how long a connection had been idle when it was found dead.
 	MeasureStaleIdle
+	// MeasureCheck is what the pool's own check took that a connection is alive, before it handed it over. It is no part of MeasureWait.
+	MeasureCheck
 	// NumMeasures bounds arrays indexed by Measure.
 	NumMeasures
 )
 
-var measureNames = [...]string{"create", "use", "idle", "life", "wait", "queued", "first_query", "reused_query", "rows", "operation", "stale_idle"}
+var measureNames = [...]string{"create", "use", "idle", "life", "wait", "queued", "first_query", "reused_query", "rows", "operation", "stale_idle", "liveness_check"}
 
 // String is the measure's name.
 func (m Measure) String() string {

@@ -35,6 +35,8 @@ type Op struct {
 	Coll             string
 	Cursor           int64
 	Driver, Consumer time.Duration
+	// Check and Preparing are Operation's; they may be set until Responded.
+	Check, Preparing time.Duration
 }
 
 // Begin starts an operation at the instant at, the entry of the caller's call.
@@ -270,6 +272,7 @@ func (o *Op) operation(p *Operation, end Instant, err error) {
 		p.End = start.Add(end.Sub(o.start))
 	}
 	p.Idle, p.Driver, p.Consumer = o.idle, o.Driver, o.Consumer
+	p.Check, p.Preparing = o.Check, o.Preparing
 	p.Err, p.Outcome = err, o.outcome
 	if o.waitKnown {
 		p.Asked = start.Add(o.asked.Sub(o.start))

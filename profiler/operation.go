@@ -70,6 +70,10 @@ type Operation struct {
 	Idle time.Duration
 	// Turns counts the awaited round trips up to the first response, 0 if unknown.
 	Turns int
+	// Check is what the pool's own check took that the connection is alive, between Wait and the operation, and part of neither.
+	Check time.Duration
+	// Preparing is the part of the time up to the first response that went into preparing a statement for it, where that is known.
+	Preparing time.Duration
 	// Prepared says whether a statement was prepared for it, or before.
 	Prepared Prepared
 	// Driver and Consumer are the two parts of the time from first response to rows closed, where a row was asked for: inside the driver's
@@ -115,11 +119,14 @@ const (
 	PreparedOnce
 	// PreparedBefore means that it ran on a statement that the caller had prepared.
 	PreparedBefore
+	// PreparedKept means that a statement was prepared for it that the driver keeps, for later calls with the same text: the first use of
+	// pgx's statement cache on a connection.
+	PreparedKept
 )
 
-var preparedNames = [...]string{"no", "once", "before"}
+var preparedNames = [...]string{"no", "once", "before", "kept"}
 
-// String is "no", "once" or "before".
+// String is "no", "once", "before" or "kept".
 func (p Prepared) String() string {
 	if int(p) < len(preparedNames) {
 		return preparedNames[p]

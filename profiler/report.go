@@ -68,9 +68,11 @@ type EndpointReport struct {
 	Silent       int64         `json:"silent"`
 	SilentIdle   time.Duration `json:"silent_idle_ns"`
 	AnsweredIdle time.Duration `json:"answered_idle_ns"`
-	// PreparedOnce and PreparedBefore count operations by Operation.Prepared, PrepareTime is what preparing for one call took in all.
+	// PreparedOnce, PreparedBefore and PreparedKept count operations by Operation.Prepared, PrepareTime is what preparing for one call took in
+	// all.
 	PreparedOnce   int64         `json:"prepared_once"`
 	PreparedBefore int64         `json:"prepared_before"`
+	PreparedKept   int64         `json:"prepared_kept,omitempty"`
 	PrepareTime    time.Duration `json:"prepare_ns"`
 	// Statements counts the statements that callers prepared and closed, one for each connection they were prepared on; StatementsOnce those
 	// of them that ran once.

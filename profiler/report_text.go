@@ -71,8 +71,12 @@ func (e *EndpointReport) writeTo(w io.Writer) {
 		fmt.Fprintf(w, "  rows         %s, %.0f %% of it in the driver (network, decoding), the rest in the program\n",
 			Millis(all), 100*float64(e.RowsDriver)/float64(all))
 	}
-	if e.PreparedOnce+e.PreparedBefore > 0 {
-		fmt.Fprintf(w, "  prepared     %d for one call each, %d on statements prepared before\n", e.PreparedOnce, e.PreparedBefore)
+	if e.PreparedOnce+e.PreparedBefore+e.PreparedKept > 0 {
+		fmt.Fprintf(w, "  prepared     %d for one call each, %d on statements prepared before", e.PreparedOnce, e.PreparedBefore)
+		if e.PreparedKept > 0 {
+			fmt.Fprintf(w, ", %d to be kept by the driver", e.PreparedKept)
+		}
+		fmt.Fprintln(w)
 	}
 	e.writeCreate(w)
 	e.writeLatencies(w)

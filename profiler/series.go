@@ -57,7 +57,7 @@ type series struct {
 	stale     atomic.Int64          // dead connections that were met
 	repeated  atomic.Int64          // attempts that repeated one that had failed
 
-	prepared                 [3]atomic.Int64 // operations, by Prepared
+	prepared                 [4]atomic.Int64 // operations, by Prepared
 	statements, once         atomic.Int64    // statements that callers prepared and closed; those of them that ran once
 	prepareTime              atomic.Int64    // nanoseconds that preparing for one call took
 	rowsDriver, rowsConsumer atomic.Int64    // nanoseconds

@@ -107,6 +107,34 @@ func (c *Conn) CheckedOut(ctx context.Context, asked, at Instant) (unmarked bool
 	return unmarked
 }
 
+// AfterDead says that the caller who has just got the connection (CheckedOut, with a known wait) met n dead ones before it, the longest
+// of which had been idle for the given time: for pools that have Conn.Stale called without the caller's context.
+func (c *Conn) AfterDead(n int, idle time.Duration) {
+	if c != nil && c.use.waitKnown && n > 0 {
+		c.use.dead, c.use.staleIdle = uint8(min(n, 254)), idle
+	}
+}
+
+// Checked says that the pool's own check took d that the connection is alive, before it handed it over.
+func (c *Conn) Checked(d time.Duration) {
+	if c != nil && !c.p.off.Load() {
+		c.s.record(MeasureCheck, OK, d)
+	}
+}
+
+// WaitFailed says that a caller who had asked the pool of e at the instant asked gave up, or was refused, with err at the instant at: it
+// waited, and got no connection. ctx is the caller's.
+func (p *Profiler) WaitFailed(ctx context.Context, e Endpoint, asked, at Instant, err error) {
+	if p == nil || p.off.Load() || !asked.Known() || err == nil {
+		return
+	}
+	if !at.Known() {
+		at = Now()
+	}
+	t := p.targets.get(e, p.maxEndpoints())
+	t.get(RolePool, uint64(asked)).record(MeasureWait, classifyIn(ctx, err), max(0, at.Sub(asked)))
+}
+
 // CheckedIn says that the caller gave the connection back at the instant at. The zero Instant says "just now": if exactly one operation
 // ran, its end serves, else the clock is read. A wait that no operation took is forgotten.
 func (c *Conn) CheckedIn(at Instant) {

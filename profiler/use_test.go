@@ -2,6 +2,7 @@ package profiler
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 )
@@ -174,4 +175,49 @@ func TestWaitsAreTheCallersOwn(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestACallerWhoGetsNoConnectionHasWaitedAllTheSame(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var p Profiler
+		ctx, cancel := context.WithCancel(context.Background())
+		asked := Now()
+		pass(3 * ms)
+		cancel()
+		p.WaitFailed(ctx, orders, asked, 0, errors.New("the pool's own"))
+		p.WaitFailed(ctx, orders, 0, 0, errors.New("asked at an unknown time"))
+		(*Profiler)(nil).WaitFailed(ctx, orders, asked, 0, context.Canceled)
+		p.Disable()
+		p.WaitFailed(ctx, orders, asked, 0, context.Canceled)
+		e := p.Report().Endpoint("", RolePool)
+		if m := e.Measure(MeasureWait, Canceled); m == nil || m.Count != 1 || m.Sum != 3*ms || e.Created != 0 || len(e.Measures) != 1 {
+			t.Errorf("report %+v, want one canceled wait of 3ms", e)
+		}
+	})
+}
+
+func TestAPoolThatChecksTellsOfDeadConnections(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var r recorder
+		p, c := ready(&r)
+		ctx := context.Background()
+		c.Checked(2 * ms)
+		c.CheckedOut(ctx, Now(), Now())
+		c.AfterDead(2, 5*ms)
+		o := c.Begin(ctx, OpQuery, 0)
+		o.Check, o.Preparing, o.Prepared = 2*ms, ms, PreparedKept
+		o.End(ctx, 0, nil)
+		if got := r.last(KindOperation).Op; got.Attempts != 3 || got.StaleIdle != 5*ms || got.Check != 2*ms || got.Preparing != ms {
+			t.Errorf("operation %+v", got)
+		}
+		wantMeasure(t, p, MeasureCheck, 1, 2*ms)
+		e := p.Report().Endpoint("", RolePool)
+		if e.PreparedKept != 1 || e.PreparedOnce != 0 {
+			t.Errorf("report %+v", e)
+		}
+		op(ctx, c, OpQuery, ms, 0, nil)
+		if got := r.last(KindOperation).Op; got.Attempts != 0 || got.StaleIdle != 0 {
+			t.Errorf("the next one %+v", got)
+		}
+	})
 }
