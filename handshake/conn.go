@@ -124,10 +124,14 @@ func (c *conn) Write(b []byte) (int, error) {
 
 // Close closes the inner connection, each time it is called, and notes the end.
 func (c *conn) Close() error {
-	w := c.watching()
+	t := c.tapped.Load()
 	err := c.Conn.Close()
-	if w != nil {
-		w.closed()
+	switch {
+	case t == nil:
+	case t.watch != nil:
+		t.watch.closed()
+	case t.exchanges.holds():
+		return err
 	}
 	c.of.WireClosed()
 	return err

@@ -13,6 +13,9 @@ import (
 //
 // An exchange is a write, or several, and the first read after it that brought something. Where a read brought something during a write
 // (a driver that reads while it still sends) the exchanges can't be told apart, and are unknown.
+//
+// A connection that fails during an operation may be closed before the driver has said how the operation ended, which is why: that close is
+// reported at End, if nobody has reported one until then.
 type Exchanges struct {
 	c        *conn
 	tap      tap
@@ -24,6 +27,8 @@ type Exchanges struct {
 const (
 	exchangeOpen   = 1 << iota // what was written last has no answer yet
 	exchangesMixed             // a read returned during a write
+	connFailed                 // a read or a write failed, or the driver said so
+	connClosed                 // and it was closed
 	oneExchange
 )
 
@@ -51,10 +56,10 @@ func (x *Exchanges) Begin() {
 	x.c.tapped.CompareAndSwap(nil, &x.tap)
 }
 
-// End ends it. turns is the number of its exchanges, answered the return of the read that answered the last of them; both are zero if they
-// are not known, because what was written last had no answer, or reads and writes were mixed.
-func (x *Exchanges) End() (turns int, answered profiler.Instant) {
-	if x == nil || !x.c.tapped.CompareAndSwap(&x.tap, nil) {
+// Answered is the number of exchanges since Begin, and the return of the read that answered the last of them; both are zero if they are not
+// known, because what was written last had no answer, or reads and writes were mixed.
+func (x *Exchanges) Answered() (turns int, at profiler.Instant) {
+	if x == nil {
 		return 0, 0
 	}
 	s := x.state.Load()
@@ -64,8 +69,34 @@ func (x *Exchanges) End() (turns int, answered profiler.Instant) {
 	return int(s / oneExchange), profiler.Instant(x.answered.Load())
 }
 
+// Failed says that the driver is about to close the connection because of what the server answered.
+func (x *Exchanges) Failed() {
+	if x != nil {
+		x.state.Or(connFailed)
+	}
+}
+
+// End ends the operation. It may be called from another goroutine than Begin, and when none runs.
+func (x *Exchanges) End() {
+	if x != nil && x.c.tapped.CompareAndSwap(&x.tap, nil) && x.state.Load()&connClosed != 0 {
+		x.c.of.WireClosed()
+	}
+}
+
+// holds reports whether End will report the close of the connection.
+func (x *Exchanges) holds() bool {
+	if x.state.Load()&connFailed == 0 {
+		return false
+	}
+	x.state.Or(connClosed)
+	return x.c.tapped.Load() == &x.tap // or else End may have missed it
+}
+
 func (x *Exchanges) read(b []byte) (int, error) {
 	n, err := x.c.Conn.Read(b)
+	if err != nil {
+		x.state.Or(connFailed)
+	}
 	switch {
 	case n == 0:
 	case x.writing.Load() > 0:
@@ -82,5 +113,8 @@ func (x *Exchanges) write(b []byte) (int, error) {
 	x.state.Or(exchangeOpen)
 	n, err := x.c.Conn.Write(b)
 	x.writing.Add(-1)
+	if err != nil {
+		x.state.Or(connFailed)
+	}
 	return n, err
 }

@@ -65,7 +65,8 @@ func TestExchangesAreWritesAndTheReadsThatAnswerThem(t *testing.T) {
 					start := profiler.Now()
 					x.Begin()
 					tt.run(nc, answer)
-					turns, at := x.End()
+					turns, at := x.Answered()
+					x.End()
 					if turns != tt.turns || at.Known() != (tt.turns > 0) || at.Known() && at.Sub(start) != tt.at {
 						t.Errorf("%d turns, the last answered after %v; want %d, %v", turns, at.Sub(start), tt.turns, tt.at)
 					}
@@ -92,7 +93,7 @@ func TestExchangesThatAReadDuringAWriteMixesAreUnknown(t *testing.T) {
 		go nc.Read(make([]byte, 1))
 		nc.Write([]byte("question"))
 		nc.Read(make([]byte, 1))
-		if turns, at := x.End(); turns != 0 || at.Known() {
+		if turns, at := x.Answered(); turns != 0 || at.Known() {
 			t.Errorf("%d turns until %v, want neither known", turns, at)
 		}
 	})
@@ -108,16 +109,17 @@ func TestExchangesWaitForTheHandOver(t *testing.T) {
 		x := ExchangesOf(nc)
 		x.Begin() // a hook of the program's runs a statement
 		ask(t, nc, 2)
-		if turns, _ := x.End(); turns != 0 {
+		if turns, _ := x.Answered(); turns != 0 {
 			t.Errorf("%d turns before the hand-over", turns)
 		}
+		x.End()
 		c.Ready(profiler.NoCaller)
 		if cr := c.Create(); cr.Wire.Turns != 2 {
 			t.Errorf("the create has %d turns, want all of them", cr.Wire.Turns)
 		}
 		x.Begin()
 		ask(t, nc, 1)
-		if turns, _ := x.End(); turns != 1 {
+		if turns, _ := x.Answered(); turns != 1 {
 			t.Errorf("%d turns after it, want 1", turns)
 		}
 	})
@@ -127,7 +129,8 @@ func TestExchangesWaitForTheHandOver(t *testing.T) {
 	}
 	var none *Exchanges
 	none.Begin()
-	if turns, _ := none.End(); turns != 0 {
+	none.End()
+	if turns, _ := none.Answered(); turns != 0 {
 		t.Error("a nil one counts")
 	}
 }
@@ -228,3 +231,38 @@ func TestAnOpaqueDialersFailureIsAnAttempt(t *testing.T) {
 		t.Errorf("attempts %+v", a)
 	}
 }
+
+func TestACloseDuringAFailedOperationIsReportedWithItsReason(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		fail func(nc, far net.Conn, x *Exchanges)
+		says bool // how the operation ended
+		want string
+	}{
+		{"a read fails", func(nc, far net.Conn, _ *Exchanges) { far.Close(); nc.Read(make([]byte, 1)) }, true, "error"},
+		{"a write fails", func(nc, far net.Conn, _ *Exchanges) { far.Close(); nc.Write([]byte("q")) }, true, "error"},
+		{"the driver says so", func(_, _ net.Conn, x *Exchanges) { x.Failed() }, true, "error"},
+		{"nothing tells why", func(nc, far net.Conn, _ *Exchanges) { far.Close(); nc.Read(make([]byte, 1)) }, false, "unknown"},
+		{"nothing fails", func(net.Conn, net.Conn, *Exchanges) {}, true, "unknown"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			nc, far := handedOver(t)
+			c := nc.(interface{ owner() *profiler.Conn }).owner()
+			c.CloseWithWire()
+			x := ExchangesOf(nc)
+			x.Begin()
+			tt.fail(nc, far, x)
+			nc.Close()
+			if tt.says {
+				c.Closed(profiler.CloseError, io.EOF)
+			}
+			x.End()
+			e := c.Profiler().Report().Endpoint("", profiler.RolePool)
+			if e.Live != 0 || e.ClosedBy[tt.want] != 1 {
+				t.Errorf("%d live, closed by %v; want one by %s", e.Live, e.ClosedBy, tt.want)
+			}
+		})
+	}
+}
+
+func (c *conn) owner() *profiler.Conn { return c.of }

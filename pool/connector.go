@@ -6,12 +6,10 @@ import (
 	"database/sql/driver"
 	"fmt"
 	"io"
-	"reflect"
-	"runtime"
-	"strings"
 	"sync"
 	"sync/atomic"
 
+	"github.com/connprof/connprof/internal/sqlopener"
 	"github.com/connprof/connprof/profiler"
 )
 
@@ -52,7 +50,7 @@ func (c *Connector) Connect(ctx context.Context) (driver.Conn, error) {
 	}
 	c.closes.Load().poll()
 	caller := ctx
-	if background(ctx) {
+	if sqlopener.Background(ctx) {
 		caller = profiler.NoCaller
 	}
 	dc, err := c.Connector.Connect(profiler.NewContext(ctx, pc))
@@ -89,32 +87,6 @@ func (c *Connector) Close() error {
 	}
 	return nil
 }
-
-// background reports whether Connect runs for database/sql's own opener, which makes connections for callers that wait, under a context
-// of the pool: it carries no one's values and the connection goes to any of them (sql.go, connectionOpener). That context comes straight
-// from context.WithCancel, so that any other kind spares the look at the stack.
-func background(ctx context.Context) bool {
-	if reflect.TypeOf(ctx) != cancelType {
-		return false
-	}
-	var pcs [8]uintptr
-	frames := runtime.CallersFrames(pcs[:runtime.Callers(3, pcs[:])])
-	for {
-		f, more := frames.Next()
-		if strings.HasPrefix(f.Function, "database/sql.(*DB).openNewConnection") {
-			return true
-		}
-		if !more {
-			return false
-		}
-	}
-}
-
-var cancelType = func() reflect.Type {
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	return reflect.TypeOf(ctx)
-}()
 
 // OpenDB is sql.OpenDB with connections that are profiled and a pool that is included in reports until the DB is closed. A nil Profiler
 // wraps nothing. If c is a *Connector, it is used as it is; any other is counted by the type of its driver.

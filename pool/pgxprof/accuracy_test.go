@@ -99,7 +99,7 @@ func compare(t *testing.T, s *postgrestest.Server, n int, sh shape, explicit boo
 func TestTLSFactsAreThoseOfTheClient(t *testing.T) {
 	s := postgrestest.Start(t)
 	for _, sh := range shapes {
-		t.Run(sh.name, func(t *testing.T) { compare(t, s, 50, sh, false) })
+		t.Run(sh.name, func(t *testing.T) { compare(t, s, 25, sh, false) })
 	}
 }
 

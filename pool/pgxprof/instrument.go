@@ -52,6 +52,7 @@ type hooks struct {
 	lookup   pgconn.LookupFunc
 	dial     pgconn.DialFunc
 	validate pgconn.ValidateConnectFunc
+	pgError  pgconn.PgErrorHandler
 	tracer   pgx.QueryTracer
 }
 
@@ -67,6 +68,10 @@ func set(p *profiler.Profiler, cfg *pgx.ConnConfig, pool *poolHooks) *tracer {
 	}
 	if cfg.AfterConnect != nil || pool != nil && pool.after != nil {
 		h.dialer.SetupTurns = -1
+	}
+	if !same(cfg.OnPgError, (*hooks)(nil).onPgError) {
+		h.pgError = cfg.OnPgError
+		cfg.OnPgError = h.onPgError
 	}
 	if !same(cfg.LookupFunc, (*hooks)(nil).lookupHost) {
 		cfg.LookupFunc = h.lookupHost
@@ -84,15 +89,10 @@ func set(p *profiler.Profiler, cfg *pgx.ConnConfig, pool *poolHooks) *tracer {
 
 // undo takes h out of cfg, but for what the program has replaced since.
 func (h *hooks) undo(cfg *pgx.ConnConfig) {
-	if same(cfg.LookupFunc, h.lookupHost) {
-		cfg.LookupFunc = h.lookup
-	}
-	if same(cfg.DialFunc, h.dialContext) {
-		cfg.DialFunc = h.dial
-	}
-	if same(cfg.ValidateConnect, h.validateConnect) {
-		cfg.ValidateConnect = h.validate
-	}
+	restore(&cfg.LookupFunc, h.lookupHost, h.lookup)
+	restore(&cfg.DialFunc, h.dialContext, h.dial)
+	restore(&cfg.ValidateConnect, h.validateConnect, h.validate)
+	restore(&cfg.OnPgError, h.onPgError, h.pgError)
 	cfg.Tracer = h.tracer
 }
 
@@ -119,7 +119,25 @@ func (h *hooks) validateConnect(ctx context.Context, conn *pgconn.PgConn) error 
 	if h.validate == nil {
 		return nil
 	}
-	return h.validate(ctx, conn)
+	err := h.validate(ctx, conn)
+	if err != nil {
+		handshake.Refused(conn.Conn(), err)
+	}
+	return err
+}
+
+// onPgError sees what the server answers to a login that pgx may repeat elsewhere, and that the connection is about to be closed for what it
+// answered.
+func (h *hooks) onPgError(conn *pgconn.PgConn, err *pgconn.PgError) bool {
+	m, _ := conn.CustomData()[memberKey].(*member)
+	if m == nil {
+		handshake.Refused(conn.Conn(), err)
+	}
+	keep := h.pgError == nil || h.pgError(conn, err)
+	if !keep && m != nil {
+		m.exchanges.Failed()
+	}
+	return keep
 }
 
 // endpoint is the first of a configuration's hosts: where all of them lead is one database.

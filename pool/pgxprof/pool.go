@@ -2,6 +2,10 @@ package pgxprof
 
 import (
 	"context"
+	"reflect"
+	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -9,33 +13,71 @@ import (
 	"github.com/connprof/connprof/profiler"
 )
 
-// poolHooks are a pool's own hooks around a connect, and what watches them. They are there only where the program has such hooks:
-// otherwise pgx's connect is the whole create.
+// poolHooks are a pool's own hooks, the program's and what watches them.
 type poolHooks struct {
-	p      *profiler.Profiler
-	before func(context.Context, *pgx.ConnConfig) error
-	after  func(context.Context, *pgx.Conn) error
+	p   *profiler.Profiler
+	cfg *pgxpool.Config // what the pool is made with
+
+	before     func(context.Context, *pgx.ConnConfig) error
+	after      func(context.Context, *pgx.Conn) error
+	acquire    func(context.Context, *pgx.Conn) bool
+	prepare    func(context.Context, *pgx.Conn) (bool, error)
+	release    func(*pgx.Conn) bool
+	closing    func(*pgx.Conn)
+	shouldPing func(context.Context, pgxpool.ShouldPingParams) bool
+
+	limits   limits
+	closed   atomic.Pointer[<-chan struct{}] // is closed when the pool is; nil until it is known
+	lost     lost
+	madeFor  atomic.Int64 // callers for whom a connection was made
+	madeWait atomic.Int64 // nanoseconds that these waited
 }
 
+// limits are those of the configuration when the pool first connected: the program may change it until then.
+type limits struct {
+	once           sync.Once
+	life, idleTime time.Duration
+}
+
+// set puts hooks of h into cfg. Of BeforeConnect and AfterConnect only where the program has some: otherwise pgx's connect is the whole
+// create.
 func (h *poolHooks) set(cfg *pgxpool.Config) {
+	h.cfg = cfg
 	h.before, h.after = cfg.BeforeConnect, cfg.AfterConnect
-	if h.before == nil && h.after == nil {
-		return
+	if h.before != nil || h.after != nil {
+		cfg.BeforeConnect = h.beforeConnect
 	}
-	cfg.BeforeConnect = h.beforeConnect
 	if h.after != nil {
 		cfg.AfterConnect = h.afterConnect
 	}
+	if place := acquireHook(cfg); *place != nil {
+		h.acquire, *place = *place, h.beforeAcquire
+	}
+	if h.prepare = cfg.PrepareConn; h.prepare != nil {
+		cfg.PrepareConn = h.prepareConn
+	}
+	if h.release = cfg.AfterRelease; h.release != nil {
+		cfg.AfterRelease = h.afterRelease
+	}
+	h.closing, cfg.BeforeClose = cfg.BeforeClose, h.beforeClose
+	h.shouldPing, cfg.ShouldPing = cfg.ShouldPing, h.pings
+}
+
+// acquireHook is the older form of PrepareConn.
+func acquireHook(cfg *pgxpool.Config) *func(context.Context, *pgx.Conn) bool {
+	//lint:ignore SA1019 programs that set it keep it
+	return &cfg.BeforeAcquire
 }
 
 // undo takes h out of cfg, but for what the program has replaced since.
 func (h *poolHooks) undo(cfg *pgxpool.Config) {
-	if cfg.BeforeConnect != nil && same(cfg.BeforeConnect, h.beforeConnect) {
-		cfg.BeforeConnect = h.before
-	}
-	if cfg.AfterConnect != nil && same(cfg.AfterConnect, h.afterConnect) {
-		cfg.AfterConnect = h.after
-	}
+	restore(&cfg.BeforeConnect, h.beforeConnect, h.before)
+	restore(&cfg.AfterConnect, h.afterConnect, h.after)
+	restore(acquireHook(cfg), h.beforeAcquire, h.acquire)
+	restore(&cfg.PrepareConn, h.prepareConn, h.prepare)
+	restore(&cfg.AfterRelease, h.afterRelease, h.release)
+	restore(&cfg.BeforeClose, h.beforeClose, h.closing)
+	restore(&cfg.ShouldPing, h.pings, h.shouldPing)
 }
 
 // beforeConnect begins the create, and hands it to the tracer of this one connect. The program's hook may replace what watches the connect
@@ -47,7 +89,11 @@ func (h *poolHooks) beforeConnect(ctx context.Context, cfg *pgx.ConnConfig) erro
 		c.Cut(profiler.Hook, profiler.Now())
 		if err != nil {
 			c.Update(func(cr *profiler.Create) { cr.Failed = profiler.Hook })
-			c.Fail(callerOf(ctx), err)
+			caller := ctx
+			if h.acquireOf(ctx) == nil {
+				caller = profiler.NoCaller
+			}
+			c.Fail(caller, err)
 			return err
 		}
 	}
@@ -62,62 +108,61 @@ func (h *poolHooks) afterConnect(ctx context.Context, conn *pgx.Conn) error {
 	return err
 }
 
-// acquiring is the context of an Acquire. A connect for it runs under its values.
-type acquiring struct {
-	context.Context
-	asked profiler.Instant
-}
-
-type acquiringKey struct{}
-
-func (a *acquiring) Value(key any) any {
-	if key == (acquiringKey{}) {
-		return a
+// connecting notes what a connect under ctx tells of the pool.
+func (h *poolHooks) connecting(ctx context.Context, a *acquiring, c *profiler.Conn) {
+	h.limits.once.Do(func() { h.limits.life, h.limits.idleTime = h.cfg.MaxConnLifetime, h.cfg.MaxConnIdleTime })
+	if h.closed.Load() == nil && reflect.TypeOf(ctx).String() == "*puddle.valueCancelCtx" {
+		// The context of a connect for a caller ends with the pool (puddle v2.2.3, pool.go, initResourceValue): its values are the caller's.
+		done := ctx.Done()
+		h.closed.Store(&done)
 	}
-	return a.Context.Value(key)
-}
-
-// callerOf is ctx if a caller of the pool waits for what runs under it, else profiler.NoCaller: the pool makes connections in the
-// background, too.
-func callerOf(ctx context.Context) context.Context {
-	if ctx.Value(acquiringKey{}) == nil {
-		return profiler.NoCaller
+	reason := profiler.CloseUnknown
+	if a == nil || !a.pinging.Load().replace() {
+		reason = h.lost.take()
+	} else {
+		reason = profiler.CloseStale // while the pool closes that one on another goroutine
 	}
-	return ctx
-}
-
-// TraceAcquireStart notes when the caller asked.
-func (t *tracer) TraceAcquireStart(ctx context.Context, pool *pgxpool.Pool, data pgxpool.TraceAcquireStartData) context.Context {
-	t.callers.pending.Add(1)
-	ctx = &acquiring{ctx, profiler.Now()}
-	if t.acquire != nil {
-		ctx = t.acquire.TraceAcquireStart(ctx, pool, data)
+	if reason != profiler.CloseUnknown {
+		c.Update(func(cr *profiler.Create) { cr.Replaces = reason })
 	}
-	return ctx
 }
 
-// TraceAcquireEnd begins the use of a connection.
-func (t *tracer) TraceAcquireEnd(ctx context.Context, pool *pgxpool.Pool, data pgxpool.TraceAcquireEndData) {
-	t.callers.answered(data.Err)
-	if m := memberOf(data.Conn); m != nil {
-		m.made(nil) // if nobody has said so
-		var asked profiler.Instant
-		if a, ok := ctx.Value(acquiringKey{}).(*acquiring); ok {
-			asked = a.asked
+// lost are the reasons of closes that the pool did not want, and has not made up for.
+type lost struct {
+	mu      sync.Mutex
+	reasons []profiler.CloseReason // mu: the oldest first
+}
+
+// maxLost bounds them. A pool that is not used makes up for none.
+const maxLost = 256
+
+// lose notes that m's connection was lost, if it was for a reason that the pool makes up for.
+func (m *member) lose(reason profiler.CloseReason) {
+	if m.pool == nil || !m.replace() {
+		return
+	}
+	switch reason {
+	case profiler.CloseCanceled, profiler.CloseError, profiler.CloseStale:
+		l := &m.pool.lost
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if len(l.reasons) >= maxLost {
+			l.reasons = l.reasons[1:]
 		}
-		m.c.CheckedOut(ctx, asked, profiler.Now())
-	}
-	if t.acquire != nil {
-		t.acquire.TraceAcquireEnd(ctx, pool, data)
+		l.reasons = append(l.reasons, reason)
 	}
 }
 
-// TraceRelease ends it.
-func (t *tracer) TraceRelease(pool *pgxpool.Pool, data pgxpool.TraceReleaseData) {
-	if m := memberOf(data.Conn); m != nil {
-		m.c.CheckedIn(profiler.Now())
+// replace reports whether nobody has made up for m's connection, or noted its loss; it then counts as if somebody had.
+func (m *member) replace() bool { return m != nil && m.replaced.CompareAndSwap(false, true) }
+
+func (l *lost) take() profiler.CloseReason {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.reasons) == 0 {
+		return profiler.CloseUnknown
 	}
-	if t.release != nil {
-		t.release.TraceRelease(pool, data)
-	}
+	reason := l.reasons[0]
+	l.reasons = l.reasons[1:]
+	return reason
 }

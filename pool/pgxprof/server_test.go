@@ -15,6 +15,11 @@ func script(t *testing.T, f func(net.Conn)) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	serve(t, l, f)
+	return l.Addr().String()
+}
+
+func serve(t *testing.T, l net.Listener, f func(net.Conn)) {
 	var all sync.WaitGroup
 	all.Go(func() {
 		for {
@@ -32,7 +37,6 @@ func script(t *testing.T, f func(net.Conn)) string {
 		l.Close()
 		all.Wait()
 	})
-	return l.Addr().String()
 }
 
 // hang keeps a connection until its peer leaves.

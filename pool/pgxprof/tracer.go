@@ -48,38 +48,8 @@ func newTracer(h *hooks) *tracer {
 	return t
 }
 
-// begin begins an operation. One inside another is part of it: a statement that is prepared for a query, or a query that pgx refuses
-// because the rows of the one before are not closed. What runs before hand-over is none.
-func (m *member) begin(ctx context.Context, k profiler.OpKind, text string) {
-	if m == nil {
-		return
-	}
-	if m.depth++; m.depth == 1 && m.connecting == nil {
-		m.op = m.c.Begin(ctx, k, 0)
-		m.op.Text = text
-	}
-}
-
-// end ends it. An error that cost the connection is why that closes: pgx goes on closing in the background.
-func (m *member) end(ctx context.Context, conn *pgx.Conn, err error) {
-	if m == nil || m.depth == 0 {
-		return
-	}
-	if m.depth--; m.depth > 0 {
-		return
-	}
-	m.op.End(ctx, 0, err)
-	if err != nil && conn.IsClosed() {
-		reason := profiler.CloseError
-		if ctx.Err() != nil {
-			reason = profiler.CloseCanceled
-		}
-		m.c.Closed(reason, err)
-	}
-}
-
 func (t *tracer) TraceQueryStart(ctx context.Context, conn *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
-	memberOf(conn).begin(ctx, profiler.OpQuery, data.SQL)
+	memberOf(conn).begin(ctx, conn, kindOf(data.SQL), data.SQL, data.Args)
 	if t.query != nil {
 		ctx = t.query.TraceQueryStart(ctx, conn, data)
 	}
@@ -87,14 +57,14 @@ func (t *tracer) TraceQueryStart(ctx context.Context, conn *pgx.Conn, data pgx.T
 }
 
 func (t *tracer) TraceQueryEnd(ctx context.Context, conn *pgx.Conn, data pgx.TraceQueryEndData) {
-	memberOf(conn).end(ctx, conn, data.Err)
+	memberOf(conn).end(ctx, conn, profiler.OpQuery, data.Err)
 	if t.query != nil {
 		t.query.TraceQueryEnd(ctx, conn, data)
 	}
 }
 
 func (t *tracer) TraceBatchStart(ctx context.Context, conn *pgx.Conn, data pgx.TraceBatchStartData) context.Context {
-	memberOf(conn).begin(ctx, profiler.OpBatch, "")
+	memberOf(conn).begin(ctx, conn, profiler.OpBatch, "", nil)
 	if t.batch != nil {
 		ctx = t.batch.TraceBatchStart(ctx, conn, data)
 	}
@@ -108,14 +78,14 @@ func (t *tracer) TraceBatchQuery(ctx context.Context, conn *pgx.Conn, data pgx.T
 }
 
 func (t *tracer) TraceBatchEnd(ctx context.Context, conn *pgx.Conn, data pgx.TraceBatchEndData) {
-	memberOf(conn).end(ctx, conn, data.Err)
+	memberOf(conn).end(ctx, conn, profiler.OpBatch, data.Err)
 	if t.batch != nil {
 		t.batch.TraceBatchEnd(ctx, conn, data)
 	}
 }
 
 func (t *tracer) TraceCopyFromStart(ctx context.Context, conn *pgx.Conn, data pgx.TraceCopyFromStartData) context.Context {
-	memberOf(conn).begin(ctx, profiler.OpCopy, "")
+	memberOf(conn).begin(ctx, conn, profiler.OpCopy, "", nil)
 	if t.copyFrom != nil {
 		ctx = t.copyFrom.TraceCopyFromStart(ctx, conn, data)
 	}
@@ -123,14 +93,14 @@ func (t *tracer) TraceCopyFromStart(ctx context.Context, conn *pgx.Conn, data pg
 }
 
 func (t *tracer) TraceCopyFromEnd(ctx context.Context, conn *pgx.Conn, data pgx.TraceCopyFromEndData) {
-	memberOf(conn).end(ctx, conn, data.Err)
+	memberOf(conn).end(ctx, conn, profiler.OpCopy, data.Err)
 	if t.copyFrom != nil {
 		t.copyFrom.TraceCopyFromEnd(ctx, conn, data)
 	}
 }
 
 func (t *tracer) TracePrepareStart(ctx context.Context, conn *pgx.Conn, data pgx.TracePrepareStartData) context.Context {
-	memberOf(conn).begin(ctx, profiler.OpPrepare, data.SQL)
+	memberOf(conn).prepare(ctx, conn, data)
 	if t.prepare != nil {
 		ctx = t.prepare.TracePrepareStart(ctx, conn, data)
 	}
@@ -138,7 +108,7 @@ func (t *tracer) TracePrepareStart(ctx context.Context, conn *pgx.Conn, data pgx
 }
 
 func (t *tracer) TracePrepareEnd(ctx context.Context, conn *pgx.Conn, data pgx.TracePrepareEndData) {
-	memberOf(conn).end(ctx, conn, data.Err)
+	memberOf(conn).prepared(ctx, conn, data)
 	if t.prepare != nil {
 		t.prepare.TracePrepareEnd(ctx, conn, data)
 	}

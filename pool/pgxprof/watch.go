@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync/atomic"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -24,6 +25,9 @@ func (c *callers) answered(err error) {
 // Watch includes db's own counters in p's reports under name until stop is called; call it before db is dropped. An empty name stands for
 // the address, under which metrics look for a pool without a name. What only the tracer sees (callers who wait now, and time-outs) is known
 // if db comes from Instrument, and is that of all pools of one instrumented configuration. A nil p watches nothing.
+//
+// pgxpool counts a caller for whom a connection was made among those that waited for a free one; if db comes from Instrument, these are
+// taken out.
 func Watch(p *profiler.Profiler, name string, db *pgxpool.Pool) (stop func()) {
 	if p == nil {
 		return func() {}
@@ -33,8 +37,9 @@ func Watch(p *profiler.Profiler, name string, db *pgxpool.Pool) (stop func()) {
 		name = endpoint(cfg.ConnConfig).Address
 	}
 	var c *callers
+	var h *poolHooks
 	if t, ok := cfg.ConnConfig.Tracer.(*tracer); ok {
-		c = &t.callers
+		c, h = &t.callers, t.hooks.pool
 	}
 	return p.WatchPool(name, func() profiler.PoolStats {
 		s := db.Stat()
@@ -47,6 +52,13 @@ func Watch(p *profiler.Profiler, name string, db *pgxpool.Pool) (stop func()) {
 		if c != nil {
 			ps.Pending, ps.PendingKnown = int(max(0, c.pending.Load())), true
 			ps.Timeouts, ps.TimeoutsKnown = c.timeouts.Load(), true
+		}
+		if h != nil { // counted one after the other: what lies between must not make them negative
+			ps.WaitCount = max(0, ps.WaitCount-h.madeFor.Load())
+			ps.WaitDuration = max(0, ps.WaitDuration-time.Duration(h.madeWait.Load()))
+			if ps.WaitCount == 0 {
+				ps.WaitDuration = 0
+			}
 		}
 		return ps
 	})
