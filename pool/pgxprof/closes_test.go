@@ -107,10 +107,14 @@ func TestAPoolsClosesHaveTheirReasons(t *testing.T) {
 			}
 		}, profiler.CloseError, nil},
 		{"a deadline", nil, func(t *testing.T, db *pgxpool.Pool) {
-			use(t, db)
-			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+			c, err := db.Acquire(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Release()
+			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 			defer cancel()
-			db.Exec(ctx, "SELECT pg_sleep(60)")
+			c.Exec(ctx, "SELECT pg_sleep(60)")
 		}, profiler.CloseCanceled, nil},
 		{"a deadline among the rows", nil, func(t *testing.T, db *pgxpool.Pool) {
 			use(t, db)

@@ -191,7 +191,7 @@ func TestTheFirstResponseIsApartFromTheRows(t *testing.T) {
 	if got.Preparing < answer || got.FirstResponse.Sub(got.Start) < got.Preparing {
 		t.Errorf("preparing %v, first response after %v; want both after %v", got.Preparing, got.FirstResponse.Sub(got.Start), answer)
 	}
-	if rows := got.End.Sub(got.FirstResponse); rows < consume || got.FirstResponse.Sub(got.Start) > rows {
+	if rows := got.End.Sub(got.FirstResponse); rows < consume {
 		t.Errorf("first response after %v, then rows for %v; want the consumer's %v among the rows", got.FirstResponse.Sub(got.Start), rows, consume)
 	}
 	e := p.Report().Endpoint("", profiler.RolePool)
