@@ -6,6 +6,7 @@
 # make timing bounds on time, for an idle machine
 # make accuracy  connprof's times against a packet capture of real connections: Linux, root, tcpdump and tshark
 # make suite-mysql  the MySQL driver's own tests, bare and with connprof underneath: the same must pass and fail
+# make fidelity  every combination of a driver's optional interfaces, bare and wrapped; a part of it is in make test
 # make overhead  what connprof costs beside other wrappers of database/sql; for an idle machine
 # make scale  its memory per connection, its cost by their number, and the heap after a million of them
 # make bench  all benchmarks, for benchstat: make -s bench >new.txt; go tool -modfile=tools/go.mod benchstat old.txt new.txt
@@ -33,7 +34,7 @@ say = @printf '\n== %s\n' '$(1)' >&2
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 .PHONY: all test lint bench fuzz faults accuracy servers format tidy-check bounds quickstart
-.PHONY: suite-mysql overhead scale timing ci-jaeger $(CI_CHECKS:%=ci-check/%)
+.PHONY: suite-mysql fidelity overhead scale timing ci-jaeger $(CI_CHECKS:%=ci-check/%)
 .PHONY: $(MODULES:%=lint-module/%) $(MODULES:%=test-module/%) $(MODULES:%=bench-module/%)
 
 all: test
@@ -124,6 +125,10 @@ suite-mysql: servers
 	@log=$$(mktemp) || exit 1; trap 'rm -f "$$log"' EXIT; \
 	CONNPROF_SUITE=1 CONNPROF_REQUIRE_SERVERS=1 $(GO) test -v -count 1 -run '^TestSuite$$' -timeout 20m ./internal/mysqlsuitetest >"$$log" 2>&1; \
 	status=$$?; grep -v -e '^suite-mysql: ' -e '^=== ' -e '^PASS$$' -e '^ok ' "$$log"; grep '^suite-mysql: ' "$$log" || exit 1; exit $$status
+
+fidelity:
+	$(call say,every combination of optional interfaces)
+	CONNPROF_FIDELITY=long $(GO) test -v -count 1 -timeout 30m ./internal/fidelitytest
 
 overhead:
 	$(call say,overhead)

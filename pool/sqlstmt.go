@@ -23,9 +23,16 @@ type stmt struct {
 	ran   int
 }
 
+// stmtWithConverter embeds no driver.ColumnConverter: the field's name would hide the method's.
 type stmtWithConverter struct {
 	*stmt
-	driver.ColumnConverter
+	converter driver.ColumnConverter
+}
+
+var _ driver.ColumnConverter = stmtWithConverter{}
+
+func (s stmtWithConverter) ColumnConverter(i int) driver.ValueConverter {
+	return s.converter.ColumnConverter(i)
 }
 
 func wrapStmt(s driver.Stmt, c *sqlConn, query string, since profiler.Instant) driver.Stmt {
