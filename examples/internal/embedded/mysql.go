@@ -36,6 +36,8 @@ type MySQL struct {
 	Addr string
 	// RootCAs is what a client has to trust.
 	RootCAs *x509.CertPool
+	// RootPEM is the same for a client in another process.
+	RootPEM []byte
 
 	server   *server.Server
 	engine   *sqle.Engine
@@ -62,7 +64,7 @@ func StartMySQL(ctx context.Context) (*MySQL, error) {
 		return nil, errors.Join(fmt.Errorf("embedded: mysql: %w", err), closeEngine(engine))
 	}
 	m := &MySQL{
-		Addr: tcp.Addr().String(), RootCAs: certs.pool,
+		Addr: tcp.Addr().String(), RootCAs: certs.pool, RootPEM: certs.caPEM,
 		engine: engine, listener: &trackingListener{Listener: tcp}, accept: make(chan struct{}),
 	}
 	config := server.Config{
