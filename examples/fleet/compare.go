@@ -168,6 +168,9 @@ func (r *result) print(out io.Writer) {
 		if m.delta {
 			sends = "deltas"
 		}
+		if m.instruments {
+			sends += ", instruments"
+		}
 		row(m.name, m.rtt.String(), sends, r.processes[i], r.exact[i].TLS)
 		if len(r.exact[i].TLS) > 0 {
 			mean += exactQuantile(0.99, r.exact[i].TLS).Seconds() / float64(len(fleet))

@@ -28,10 +28,11 @@ type member struct {
 	rtt         time.Duration // to the server and back
 	connections int
 	delta       bool // sends what was new since the last time, not all since the beginning
+	instruments bool // its histograms are the SDK's, made exponential by a view, not otelmetric's
 }
 
 var fleet = []member{
-	{name: "near", rtt: 4 * time.Millisecond, connections: 300},
+	{name: "near", rtt: 4 * time.Millisecond, connections: 300, instruments: true},
 	{name: "middle", rtt: 10 * time.Millisecond, connections: 250, delta: true},
 	{name: "far", rtt: 25 * time.Millisecond, connections: 120, delta: true},
 }

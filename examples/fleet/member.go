@@ -128,8 +128,17 @@ func meter(ctx context.Context, p *profiler.Profiler, m member, otlp string) (*s
 	}
 	reader := sdkmetric.NewPeriodicReader(exporter, sdkmetric.WithInterval(time.Second), sdkmetric.WithTimeout(time.Minute),
 		sdkmetric.WithProducer(metrics))
-	identity := resource.NewSchemaless(attribute.String("service.name", "shop"), attribute.String("service.instance.id", m.name))
-	return sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader), sdkmetric.WithResource(identity)), nil
+	options := []sdkmetric.Option{sdkmetric.WithReader(reader), sdkmetric.WithResource(resource.NewSchemaless(
+		attribute.String("service.name", "shop"), attribute.String("service.instance.id", m.name)))}
+	if !m.instruments {
+		return sdkmetric.NewMeterProvider(options...), nil
+	}
+	metrics.WithoutConnections = true
+	provider := sdkmetric.NewMeterProvider(append(options, sdkmetric.WithView(sdkmetric.NewView(
+		sdkmetric.Instrument{Kind: sdkmetric.InstrumentKindHistogram},
+		sdkmetric.Stream{Aggregation: sdkmetric.AggregationBase2ExponentialHistogram{MaxSize: 320, MaxScale: 20}})))...)
+	_, err = otelmetric.Register(p, provider)
+	return provider, err
 }
 
 var handled errorsHandled
