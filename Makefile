@@ -1,6 +1,6 @@
 # make test   all that must hold: servers, lint, tests, bounds, quickstart. Needs Go, git, make and a C compiler.
 # make lint   formatting, vet and staticcheck, in every module
-# make ci-jaeger  spans as a real Jaeger has them, which is built first: minutes once
+# make ci-jaeger  spans as a real Jaeger has them, a fleet's metrics behind a Collector; both are built first: minutes once
 # make fuzz   each fuzz target for FUZZTIME (1m)
 # make faults connections broken at every byte while they are made, against real servers
 # make timing bounds on time, for an idle machine
@@ -19,11 +19,13 @@ FUZZTIME ?= 1m
 # The modules with packages of their own; each has a go.mod. The race detector looks at RACE_MODULES; the others mostly
 # compile other people's servers, which takes minutes longer with it and tells nothing about this project.
 RACE_MODULES  := .
-PLAIN_MODULES := examples examples/overhead examples/prometheus examples/jaeger
-MODULES       := $(RACE_MODULES) $(PLAIN_MODULES)
+PLAIN_MODULES := examples examples/overhead examples/prometheus examples/jaeger examples/fleet
+# Compiles for minutes and has no tests: not part of make test.
+HEAVY_MODULES := examples/fleet/collector
+MODULES       := $(RACE_MODULES) $(PLAIN_MODULES) $(HEAVY_MODULES)
 
 # The examples that build other people's servers, from modules of their own, and check what arrives there.
-CI_CHECKS := jaeger
+CI_CHECKS := jaeger fleet
 
 STATICCHECK := $(GO) tool -modfile=$(CURDIR)/tools/go.mod staticcheck
 TESTFLAGS   := -timeout 10m
