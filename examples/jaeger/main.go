@@ -120,6 +120,9 @@ func show(ctx context.Context, c config, stdout, stderr io.Writer) (failures int
 			return 0, err
 		}
 	}
+	if c.check {
+		p.total()
+	}
 	if c.readme {
 		if err := p.writeReadme("README.md"); err != nil {
 			return 0, err
@@ -132,9 +135,6 @@ func show(ctx context.Context, c config, stdout, stderr io.Writer) (failures int
 		}
 		fmt.Fprintln(stdout, "Ctrl-C ends it.")
 		<-ctx.Done()
-	}
-	if c.check {
-		p.total()
 	}
 	return p.failures, nil
 }

@@ -128,7 +128,7 @@ func (j *jaeger) get(ctx context.Context, path string) ([]byte, error) {
 	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
 	if err == nil && response.StatusCode != http.StatusOK {
-		err = fmt.Errorf("jaeger: %s: %s", request.URL, response.Status)
+		err = fmt.Errorf("GET %s: %s", request.URL, response.Status)
 	}
 	return body, err
 }
@@ -168,14 +168,14 @@ func parseTrace(body []byte) ([]*span, error) {
 		}
 	}
 	if err := json.Unmarshal(body, &answer); err != nil {
-		return nil, fmt.Errorf("jaeger: parse a trace: %w", err)
+		return nil, fmt.Errorf("parse a trace: %w", err)
 	}
 	var spans []*span
 	var failed error
 	nanos := func(text string) int64 {
 		n, err := strconv.ParseInt(text, 10, 64)
 		if err != nil {
-			failed = fmt.Errorf("jaeger: parse a trace: time: %w", err)
+			failed = fmt.Errorf("parse a trace: time: %w", err)
 		}
 		return n
 	}
