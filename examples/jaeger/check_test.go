@@ -52,11 +52,11 @@ func copied(spans []*span) []*span {
 	return all
 }
 
-// pick is the first span, by start, whose name begins with prefix.
-func pick(spans []*span, prefix string) *span {
+// pick is the first span, by start, whose name's first word is this.
+func pick(spans []*span, word string) *span {
 	var first *span
 	for _, s := range spans {
-		if strings.HasPrefix(s.name, prefix) && (first == nil || s.start < first.start) {
+		if name, _, _ := strings.Cut(s.name, " "); name == strings.TrimSpace(word) && (first == nil || s.start < first.start) {
 			first = s
 		}
 	}
@@ -143,9 +143,9 @@ func TestCheckNoticesWhatIsWrong(t *testing.T) {
 		{"a resolve shorter than the look-up", "Cold", on("resolve", func(s *span) { s.end = s.start + int64(lookupDelay) - 1 }), "less than the 3ms"},
 		{"a handshake shorter than the network's delay", "Cold", on("tls", func(s *span) { s.end = s.start + int64(networkDelay) - 1 }), "less than the 4ms"},
 		{"a greeting that came too soon", "Cold", func(spans []*span) []*span {
-			greet := pick(spans, "greet")
-			greet.end = greet.start
-			pick(spans, "SELECT").attrs["connprof.phase.greet"] = 0.0
+			connect, greet, query := pick(spans, "connect"), pick(spans, "greet"), pick(spans, "SELECT")
+			connect.start, connect.end, greet.end = greet.start, greet.start, greet.start
+			query.attrs["connprof.phase.connect"], query.attrs["connprof.phase.greet"] = 0.0, 0.0
 			return spans
 		}, "the greeting was held up"},
 		{"a wait shorter than the work", "Pool exhausted", on(waitName, func(s *span) { s.end = s.start + int64(exportingWork) - 1 }), "less than the 50ms"},
@@ -200,6 +200,7 @@ func TestCheckNoticesWhatIsWrong(t *testing.T) {
 		{"a first response after the end", "Warm", add("SELECT", "connprof.query.first_response", 1), "first response after"},
 		{"more queued than waited", "Warm", add("SELECT", "connprof.queued", 1), "queued for"},
 		{"a wait that leaves out the create", "Cold", add("SELECT", "connprof.wait", 0.001), "its connection took"},
+		{"a login's wait that is longer than the login", "Cold", add("auth", "connprof.auth.wait", 1), "auth: waited"},
 		{"one try where there were two", "After an idle kill", set("SELECT", "connprof.query.attempts", int64(1)), "attempts"},
 		{"another service", "Warm", on("SELECT", func(s *span) { s.service = "unknown_service" }), "service"},
 		{"another scope", "Warm", on("SELECT", func(s *span) { s.scope = serviceName }), "scope"},

@@ -152,7 +152,7 @@ func refused(ctx context.Context, s *setup) ([]sight, error) {
 	connection.least -= networkDelay
 	auth := &connection.children[len(connection.children)-1]
 	auth.status = "error"
-	auth.attrs = conditions{"error.type": equal(accessDenied)}
+	auth.attrs.add(conditions{"error.type": equal(accessDenied), "db.response.status_code": equal(accessDenied)})
 	want := served("/report", "", connection)
 	want.status = "-"
 	want.attrs["http.response.status_code"] = equal[int64](http.StatusInternalServerError)
@@ -343,7 +343,9 @@ func (s *setup) mysqlSetup(host, label string) expected {
 		expected{name: "greet"},
 		expected{name: "tls", least: networkDelay, attrs: handshake.clone()},
 		expected{name: "verify"},
-		expected{name: "auth", least: networkDelay},
+		expected{name: "auth", least: networkDelay, attrs: conditions{
+			"connprof.auth.turns": equal[int64](1), "connprof.auth.wait": atLeast(networkDelay),
+		}, also: waitIsPart},
 		expected{name: "setup", least: networkDelay},
 	)
 	e.attrs["db.namespace"] = equal(embedded.Database)
@@ -357,6 +359,13 @@ func (s *setup) mysqlSetup(host, label string) expected {
 		}
 	}
 	return e
+}
+
+// waitIsPart: the rest of the login is the client's own computing.
+func waitIsPart(c *checker, got *span) {
+	if wait, _ := got.seconds("connprof.auth.wait"); wait > got.duration()+rounding {
+		c.fail("%s: waited %v of %v", got.name, wait, got.duration())
+	}
 }
 
 func (s *setup) mongoSetup(host, label string) expected {
