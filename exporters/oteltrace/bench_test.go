@@ -95,6 +95,34 @@ func BenchmarkQuery(b *testing.B) {
 	}
 }
 
+// What the Sink costs a reused query that it declines, as a Profiler asks it: at its first response and at its end, under a context twelve
+// values deep. (BenchmarkQuery hands the events over without asking.)
+func BenchmarkDeclined(b *testing.B) {
+	type depth int
+	for _, bm := range benchmarks() {
+		if !bm.free || bm.name == "unsampled/NoSpan-NoSDK" {
+			continue
+		}
+		b.Run(bm.name, func(b *testing.B) {
+			s, ctx, first, _ := bm.setup()
+			for i := range depth(12) {
+				ctx = context.WithValue(ctx, i, i)
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				if s.Wants(ctx, profiler.KindFirstResponse, first.Conn, 2) || s.Wants(ctx, profiler.KindOperation, first.Conn, 2) {
+					b.Fatal("wanted")
+				}
+			}
+		})
+	}
+	b.Run("clock", func(b *testing.B) {
+		for b.Loop() {
+			profiler.Now()
+		}
+	})
+}
+
 // What OpenTelemetry itself takes for a span like sampled/Child's, made by the plainest of code: as many attributes, a link, two times.
 func BenchmarkOpenTelemetryAlone(b *testing.B) {
 	tp := provider(sdktrace.AlwaysSample())
