@@ -66,10 +66,15 @@ func oneLine(s string) string {
 type addressError struct {
 	system, flag string
 	err          string
+	lookup       bool // its names could not be looked up, as those of mongodb+srv are at once
 }
 
 func (e addressError) Error() string {
-	return fmt.Sprintf("%s: %s: %s: check its syntax, see -help", e.system, e.flag, e.err)
+	todo := "check its syntax, see -help"
+	if e.lookup {
+		todo = "check the name, and that this machine's resolver knows its SRV record"
+	}
+	return fmt.Sprintf("%s: %s: %s: %s", e.system, e.flag, e.err, todo)
 }
 
 // withoutPassword replaces the user and password of a URI wherever text shows them.

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -186,5 +187,19 @@ func TestOneLineIsPrintableAndBounded(t *testing.T) {
 	}
 	if got := oneLine(strings.Repeat("x", 1000)); len([]rune(got)) != 401 {
 		t.Errorf("oneLine of 1000 has %d", len([]rune(got)))
+	}
+}
+
+func TestAnUnknownNameIsNoSyntaxError(t *testing.T) {
+	const uri = "mongodb+srv://me:secret@cluster0.example.test/"
+	dns := fmt.Errorf("error parsing uri: %w", &net.DNSError{Err: "no such host", Name: "_mongodb._tcp.cluster0.example.test", IsNotFound: true})
+	for err, want := range map[error]string{
+		dns:                            "resolver knows its SRV record",
+		errors.New("unescaped @ sign"): "check its syntax",
+	} {
+		got := unusable(err, uri).Error()
+		if !strings.Contains(got, want) || strings.Contains(got, "secret") {
+			t.Errorf("%v: got %q, want %q in it", err, got, want)
+		}
 	}
 }

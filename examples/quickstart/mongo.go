@@ -34,11 +34,11 @@ func embeddedMongo(s *embedded.Mongo, tls bool, timeout time.Duration, dial dial
 // userMongo looks for a document that need not exist, with what the URI says of TLS, login and read preference.
 func userMongo(uri string, timeout time.Duration, dial dialFunc) (*variant, error) {
 	if !strings.HasPrefix(uri, "mongodb://") && !strings.HasPrefix(uri, "mongodb+srv://") {
-		return nil, addressError{"mongodb", "-mongo", "a URI begins with mongodb:// or mongodb+srv://"}
+		return nil, addressError{system: "mongodb", flag: "-mongo", err: "a URI begins with mongodb:// or mongodb+srv://"}
 	}
 	opts := options.Client().ApplyURI(uri)
 	if err := opts.Validate(); err != nil {
-		return nil, addressError{"mongodb", "-mongo", withoutPassword(err.Error(), uri)}
+		return nil, unusable(err, uri)
 	}
 	database, collection := namespace(uri)
 	return &variant{
@@ -48,6 +48,12 @@ func userMongo(uri string, timeout time.Duration, dial dialFunc) (*variant, erro
 			return openMongo(p, uri, timeout, dial, database, collection, false)
 		},
 	}, nil
+}
+
+// unusable says why no client can be made from the URI.
+func unusable(err error, uri string) addressError {
+	var dns *net.DNSError
+	return addressError{system: "mongodb", flag: "-mongo", err: withoutPassword(err.Error(), uri), lookup: errors.As(err, &dns)}
 }
 
 // namespace is the URI's database and, after a dot, its collection.

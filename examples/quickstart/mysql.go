@@ -41,10 +41,10 @@ func embeddedMySQL(s *embedded.MySQL, tls bool, dial dialFunc) *variant {
 func userMySQL(dsn string, dial dialFunc) (*variant, error) {
 	cfg, err := mysql.ParseDSN(dsn)
 	if err != nil {
-		return nil, addressError{"mysql", "-mysql", oneLine(err.Error())}
+		return nil, addressError{system: "mysql", flag: "-mysql", err: oneLine(err.Error())}
 	}
 	if dial != nil && cfg.Net != "tcp" {
-		return nil, addressError{"mysql", "-mysql", fmt.Sprintf("the emulated network carries tcp, not %s", cfg.Net)}
+		return nil, addressError{system: "mysql", flag: "-mysql", err: fmt.Sprintf("the emulated network carries tcp, not %s", cfg.Net)}
 	}
 	v := &variant{
 		system: "mysql", tls: cfg.TLS != nil, tlsOptional: cfg.AllowFallbackToPlaintext,
