@@ -96,7 +96,7 @@ func TestAWholeCreateSaysTheSameForEverySplit(t *testing.T) {
 	for _, tt := range createCases() {
 		t.Run(tt.name, func(t *testing.T) {
 			got := checkAnyCreate(t, tt.flow, tt.d(), tt.err, 1)
-			if p := strings.Join(got.Phases, " "); p != tt.want || got.Failed != tt.failed || got.Wire.Turns != tt.turns {
+			if p := strings.Join(got.Phases, " "); p != tt.want || got.Failed != tt.failed || int(got.Wire.Turns) != tt.turns {
 				t.Errorf("phases %q, failed in %v, %d turns; want %q, %v, %d", p, got.Failed, got.Wire.Turns, tt.want, tt.failed, tt.turns)
 			}
 		})

@@ -14,14 +14,19 @@
 //	connect                 each attempt's address, times, error;          the network's part on loopback: most of it is the
 //	                        the SYN's round trip and retransmissions       scheduler (see TCPInfo.RTT)
 //	                        (Linux)
-//	server's first word     when it came; MySQL's version                  whether the wait was the server's or a proxy's before it
+//	server's first word     when it came; MySQL's version; whose           whether the wait was the server's or a proxy's before it; who
+//	                        protocol it was, or the number of MySQL's      is there if it says nothing (an HTTP server that waits for a
+//	                        error in its place                             line), or if the driver reads one byte of it (pgx's request
+//	                                                                       for TLS): then only that it was not the protocol's
 //	TLS begin               the end of the call before the ClientHello's   when a driver decided on TLS before that
 //	                        write; the write itself (HelloWritten)
 //	TLS end                 1.3: the client's Finished went out;           whether the server took the client's certificate: in 1.3
 //	                        up to 1.2: the last Finished came in           it says so later, see below
-//	TLS facts               version, cipher suite, group, resumption       what is encrypted: the server's certificate in 1.3, which
-//	                        offered and taken, HelloRetryRequest,          protocol ALPN chose in 1.3, why an encrypted alert was
-//	                        server name, ALPN offered, sizes               sent; behind Encrypted Client Hello the true server name
+//	TLS facts               version, cipher suite, group taken, groups     what is encrypted: in 1.3 the size of the server's
+//	                        and keys offered, resumption offered and       certificate but for an upper bound, and which protocol ALPN
+//	                        taken, HelloRetryRequest, server name,         chose; why an encrypted alert was sent; behind Encrypted
+//	                        ALPN offered, sizes; up to 1.2 that of         Client Hello the true server name
+//	                        the server's certificate
 //	session tickets         in 1.2; in 1.3 once one was used               in 1.3 whether any came: they look like data
 //	TLS inside a dialer     that it is there; with a *tls.Conn its         its time apart from the dial's
 //	                        version, cipher suite, resumption
@@ -29,8 +34,11 @@
 //	login                   its exchanges, and their time apart from       under TLS, what each was for; where it ended, if the driver
 //	                        the client's own computing                     then sends statements whose number is not known:
 //	                                                                       AuthSetup
-//	login in the clear      for MySQL where it was accepted                other protocols': as under TLS, unless the driver tells
-//	                                                                       (Accepted)
+//	login in the clear      MySQL's: where it was accepted, the plugin,    where other protocols' ended, unless the driver tells
+//	                        whether caching_sha2_password went fast or     (Accepted); under TLS nothing of all this, whatever plugin
+//	                        full, an error's number and SQLSTATE;          MySQL's greeting names: a server may ask for another
+//	                        PostgreSQL's: the method, SCRAM's
+//	                        iterations, an error's SQLSTATE
 //	failure                 the phase it came in, the wire's own error     under TLS, whether the server's last words were an answer
 //	                                                                       or a farewell
 //	the answer to a query   nothing                                        TLS 1.3 tickets come in the same reads: response times
@@ -47,6 +55,9 @@
 // machine and milliseconds on a busy one. A Read that returns while a Write is under way is looked at after that Write.
 //
 // # Limits
+//
+// Of what is said in the clear the numbers and names above are kept, and until the create ends the first 16 bytes of the other side and the
+// first 40 of one packet of MySQL's login: never a user, an answer to a challenge, a password, a key, or the text of an error.
 //
 // What is no TLS and no known preamble passes through, and its exchanges count as the login's. Bytes that begin like TLS and go on otherwise
 // end the watching: the rest of the create is Other, or the failed phase is TLS. The answer never depends on how the bytes were cut into

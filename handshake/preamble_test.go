@@ -117,7 +117,7 @@ func TestAGreetingShowsTheServersVersion(t *testing.T) {
 		{"MySQL's", string(mysqlGreeting()), "5.7.0-scripted", true},
 		{"a version with control characters", "\x40\x00\x00\x00\x0a8.0\x1b[31m\n\x00", "8.0[31m", true},
 		{"a version without end", "\x40\x01\x00\x00\x0a" + strings.Repeat("8", 400), "", true},
-		{"an error instead", "\x17\x00\x00\x00\xff\x10\x04Too many connections", "", false},
+		{"an error instead", tooMany, "", false},
 		{"PostgreSQL's S", "S", "", false},
 		{"HTTP", "HTTP/1.1 400 Bad Request\r\n", "", false},
 	} {
@@ -133,10 +133,35 @@ func TestAGreetingShowsTheServersVersion(t *testing.T) {
 	}
 }
 
+const tooMany = "\x17\x00\x00\x00\xff\x10\x04Too many connections"
+
+func TestAnErrorInPlaceOfAGreetingShowsItsNumber(t *testing.T) {
+	for _, tt := range []struct{ name, b, code, state string }{
+		{"too many connections", tooMany, "1040", ""},
+		{"with an SQLSTATE", string(mysqlPacket(0, append([]byte{0xff, 0x69, 0x04}, "#HY000Host is blocked"...)...)), "1129", "HY000"},
+		{"a number alone", "\x03\x00\x00\x00\xff\x10\x04", "1040", ""},
+		{"half a number", "\x03\x00\x00\x00\xff\x10", "", ""},
+		{"a number that no server sends", "\x17\x00\x00\x00\xff\xff\xffToo many connections", "", ""},
+		{"of another packet than the first", "\x17\x00\x00\x01\xff\x10\x04Too many connections", "", ""},
+		{"an SQLSTATE that is none", string(mysqlPacket(0, append([]byte{0xff, 0x69, 0x04}, "#\x1b[31mHost"...)...)), "1129", ""},
+	} {
+		for size := 1; size <= len(tt.b); size++ {
+			var g greeting
+			for b := []byte(tt.b); len(b) > 0; b = b[min(size, len(b)):] {
+				g.read(b[:min(size, len(b))])
+			}
+			if g.err.String() != tt.code || g.err.SQLState() != tt.state || g.mysql {
+				t.Fatalf("%s in pieces of %d: %v %q, MySQL's greeting: %v", tt.name, size, g.err, g.err.SQLState(), g.mysql)
+			}
+		}
+	}
+}
+
 // FuzzGreeting: no bytes make it panic, and every split gives the same.
 func FuzzGreeting(f *testing.F) {
 	f.Add(mysqlGreeting(), uint8(7))
 	f.Add([]byte("S"), uint8(1))
+	f.Add([]byte(tooMany), uint8(2))
 	f.Fuzz(func(t *testing.T, b []byte, size uint8) {
 		var whole, pieces greeting
 		whole.read(b)
@@ -145,27 +170,8 @@ func FuzzGreeting(f *testing.F) {
 			pieces.read(left[:n])
 			left = left[n:]
 		}
-		if whole.version != pieces.version || whole.mysql != pieces.mysql || len(whole.version) > maxGreeting {
+		if whole.version != pieces.version || whole.mysql != pieces.mysql || whole.err != pieces.err || len(whole.version) > maxGreeting {
 			t.Fatalf("whole %+v, in pieces of %d %+v", whole, size, pieces)
-		}
-	})
-}
-
-// FuzzMySQLPackets: no bytes make it panic, and every split finds the OK at the same byte.
-func FuzzMySQLPackets(f *testing.F) {
-	f.Add(mysqlOK(2), uint8(1))
-	f.Add(slices.Concat(mysqlPacket(2, 0xfe, 'x', 0), mysqlPacket(4, 1, 4), mysqlOK(5)), uint8(5))
-	f.Add(mysqlError(2), uint8(3))
-	f.Fuzz(func(t *testing.T, b []byte, size uint8) {
-		var whole, pieces mysqlPackets
-		want, got := whole.accepted(b), false
-		for left := b; len(left) > 0; {
-			n := min(max(1, int(size)), len(left))
-			got = pieces.accepted(left[:n]) || got
-			left = left[n:]
-		}
-		if got != want || whole.over != pieces.over {
-			t.Fatalf("whole %v, in pieces of %d %v", want, size, got)
 		}
 	})
 }

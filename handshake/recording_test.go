@@ -156,11 +156,16 @@ func (r *recording) replay(t *testing.T) (said string) {
 		if cr.Failed != profiler.NoPhase {
 			fmt.Fprintf(&b, "failed in %v, ", cr.Failed)
 		}
-		fmt.Fprintf(&b, "%d turns, %v of auth waiting", cr.Wire.Turns, cr.Wire.AuthWait)
+		wire := cr.Wire
+		fmt.Fprintf(&b, "%d turns, %v of auth waiting, peer speaks %v, version %q, auth by %v, path %v, %d iterations, error %q %q",
+			wire.Turns, wire.AuthWait, wire.Protocol, wire.ServerVersion, wire.AuthMethod, wire.AuthPath, wire.SCRAMIterations,
+			wire.ServerError, wire.ServerError.SQLState())
 		if tl := cr.TLS; tl.Seen {
 			fmt.Fprintf(&b, ", %s %s %s, done %t, resumed %t, tickets %v, server name %q, hello %d bytes at %v, answered at %v, alert %d %t, out %d, in %d",
 				tl.VersionName(), tl.CipherName(), tl.GroupName(), tl.Done, tl.Resumed, tl.Tickets, tl.ServerName, tl.HelloSize,
 				tl.HelloWritten, tl.ServerHello, tl.Alert, tl.AlertEncrypted, tl.BytesOut, tl.BytesIn)
+			fmt.Fprintf(&b, ", groups %v, keys %v, certificate %d bytes, at most %t",
+				tl.GroupsOffered, tl.KeyShares, tl.CertificateBytes, tl.CertificateAtMost)
 		}
 		said = b.String()
 	})

@@ -34,8 +34,8 @@ func (w *watch) Settle(end profiler.Instant, err error) {
 		w.cutTLS(end)
 		w.cutExchanges(end)
 	}
-	w.report()
-	w.tls, w.packets, w.turns.all = nil, nil, nil
+	w.report(err)
+	w.tls, w.packets, w.postgres, w.turns.all = nil, nil, nil, nil
 }
 
 // cause is what the wire saw of a failure, and for a dial that another one follows all that is known of its end.
@@ -59,14 +59,12 @@ func (w *watch) cause(err error) error {
 	return nil
 }
 
-func (w *watch) report() {
+func (w *watch) report(err error) {
 	w.c.Update(func(cr *profiler.Create) {
 		cr.TCP = w.tcp.info
 		cr.Wire.BytesIn, cr.Wire.BytesOut = w.in, w.out
-		cr.Wire.Turns = len(w.turns.all)
-		if w.greeting.version != "" { // else the driver may have told it
-			cr.Wire.ServerVersion = w.greeting.version
-		}
+		cr.Wire.Turns = int32(len(w.turns.all))
+		w.reportWords(&cr.Wire, err != nil)
 		if w.tls == nil {
 			return
 		}
@@ -79,6 +77,26 @@ func (w *watch) report() {
 			cr.TLS.ServerHello = w.c.Since(i)
 		}
 	})
+}
+
+// reportWords reports what the two sides said in the clear.
+func (w *watch) reportWords(wire *profiler.Wire, failed bool) {
+	first := w.opening.said()
+	expected := expectation{system: w.d.Endpoint.System, asked: w.asked && !w.greeting.mysql, hello: w.tls != nil && w.greeted == 0}
+	wire.Protocol = expected.protocol(first)
+	wire.Mismatch = failed && expected.mismatch(first)
+	if w.greeting.version != "" { // else the driver may have told it
+		wire.ServerVersion = w.greeting.version
+	}
+	wire.ServerError = w.greeting.err
+	switch {
+	case w.packets != nil:
+		wire.AuthMethod, wire.AuthPath = w.packets.method(), w.packets.path
+		wire.ServerError = w.packets.err
+	case w.postgres != nil:
+		wire.AuthMethod, wire.SCRAMIterations = w.postgres.method, w.postgres.iterations
+		wire.ServerError = w.postgres.failure()
+	}
 }
 
 func (w *watch) cutPreamble(end profiler.Instant) {
@@ -136,7 +154,7 @@ func (w *watch) cutExchanges(end profiler.Instant) {
 	w.cutAuth(profiler.Auth, 0, login, end)
 	if login < n {
 		w.cut(profiler.Setup, login, n, end)
-		w.c.Update(func(cr *profiler.Create) { cr.Wire.SetupTurns = n - login })
+		w.c.Update(func(cr *profiler.Create) { cr.Wire.SetupTurns = int32(n - login) })
 	}
 }
 
@@ -147,7 +165,7 @@ func (w *watch) cutTold(end profiler.Instant) {
 	w.c.Cut(profiler.Auth, min(w.accepted.at, end))
 	if login < n || w.d.SetupTurns != 0 {
 		w.c.Cut(profiler.Setup, end)
-		w.c.Update(func(cr *profiler.Create) { cr.Wire.SetupTurns = n - login })
+		w.c.Update(func(cr *profiler.Create) { cr.Wire.SetupTurns = int32(n - login) })
 	}
 }
 
@@ -172,7 +190,7 @@ func (w *watch) cutAuth(p profiler.Phase, i, j int, end profiler.Instant) {
 func (w *watch) countAuth(i, j int, end profiler.Instant) {
 	wait := w.turns.waiting(i, j, end)
 	w.c.Update(func(cr *profiler.Create) {
-		cr.Wire.AuthTurns = j - i
+		cr.Wire.AuthTurns = int32(j - i)
 		cr.Wire.AuthWait = wait
 	})
 }

@@ -68,6 +68,11 @@ func (w *tlsWatch) serverProtected(size int, tail bool) {
 	w.count(&w.in)
 	// An alert, if nothing follows it. A fragment of two bytes looks the same, but the handshake goes on after that.
 	alert, _ := protectedSizes(w.facts.Cipher)
+	const enough = 1 << 30                                     // where counting stops
+	if !w.facts.Resumed && w.facts.CertificateBytes < enough { // RFC 8446 §4.2.11: a handshake from a session has no certificate
+		w.facts.CertificateBytes += int32(max(0, size-(alert-2)))
+		w.facts.CertificateAtMost = true
+	}
 	w.facts.AlertEncrypted = size == alert && !tail
 }
 

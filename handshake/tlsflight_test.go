@@ -220,7 +220,7 @@ func TestTLSWatchSyntheticFlows(t *testing.T) {
 			w, seen := c.flow.watch()
 			var want profiler.TLSInfo
 			if c.info != nil {
-				want.Seen, want.HelloSize = true, len(hello())
+				want.Seen, want.HelloSize = true, int32(len(hello()))
 				c.info(&want)
 			}
 			want.Done = c.ended.Known()
@@ -229,6 +229,7 @@ func TestTLSWatchSyntheticFlows(t *testing.T) {
 				want.HelloSize = got.HelloSize
 			}
 			want.Version, want.Cipher, want.BytesIn, want.BytesOut = got.Version, got.Cipher, got.BytesIn, got.BytesOut
+			want.CertificateBytes, want.CertificateAtMost = got.CertificateBytes, got.CertificateAtMost
 			if !reflect.DeepEqual(got, want) {
 				t.Errorf("\n got %+v\nwant %+v", got, want)
 			}
@@ -272,6 +273,36 @@ func TestTLSWatchCountsTheHandshakeAlone(t *testing.T) {
 		_, seen := c.flow.watch()
 		if !seen.Info.Done || seen.Info.BytesOut != c.out || seen.Info.BytesIn != c.in {
 			t.Errorf("%s: done %v, out %d, in %d; want %d, %d", c.name, seen.Info.Done, seen.Info.BytesOut, seen.Info.BytesIn, c.out, c.in)
+		}
+	}
+}
+
+func TestTLSWatchTellsTheSizeOfTheServersCertificate(t *testing.T) {
+	certificate := tlsMessage(messageCertificate, make([]byte, 700)...)
+	finished12 := tlsRecord(recordHandshake, make([]byte, 40)...)
+	const sealed = 1 + 16 // the content's type and the tag
+	for _, c := range []struct {
+		name   string
+		flow   tlsFlow
+		size   int32
+		atMost bool
+	}{
+		{"TLS 1.3", flowOf(out(plain(hello())), serverFlight(aes128), out(protected(53)), in(protected(250))), 40 + 900 + 97 + 53 - 4*sealed, true},
+		{"TLS 1.3, a tag of 8 bytes", flowOf(out(plain(hello())), serverFlight(0x1305), out(protected(45))), 40 + 900 + 97 + 53 - 4*(1+8), true},
+		{"TLS 1.3, the client's flight in two writes", flowOf(out(plain(hello())), serverFlight(aes128), out(protected(900)), out(protected(53))),
+			40 + 900 + 97 + 53 - 4*sealed, true},
+		{"TLS 1.3, resumed", flowOf(out(plain(hello())), in(plain(acceptsSession(aes128)), protected(30), protected(53)), out(protected(53))), 0, false},
+		{"no answer", flowOf(out(plain(hello()))), 0, false},
+		{"TLS 1.2", flowOf(out(plain(hello())), in(plain(hello12(), certificate)), out(changeCipherSpec(), finished12)), 704, false},
+		{"TLS 1.2, a client's certificate, too", flowOf(out(plain(hello())), in(plain(hello12(), certificate)),
+			out(plain(tlsMessage(messageCertificate, 1, 2, 3)), changeCipherSpec(), finished12)), 704, false},
+		{"TLS 1.2, half of it", flowOf(out(plain(hello())), in(plain(hello12(), certificate[:300]))), 0, false},
+	} {
+		for _, flow := range c.flow.cuts(1) {
+			if w, seen := flow.watch(); seen.Info.CertificateBytes != c.size || seen.Info.CertificateAtMost != c.atMost {
+				t.Fatalf("%s: %d bytes, at most: %v; want %d, %v (state %d)", c.name, seen.Info.CertificateBytes, seen.Info.CertificateAtMost,
+					c.size, c.atMost, w.state)
+			}
 		}
 	}
 }

@@ -67,8 +67,9 @@ func (c *tlsRecorder) keep(out bool, b []byte, entry profiler.Instant) {
 type tlsSession struct {
 	flow             tlsFlow
 	state            tls.ConnectionState
-	err              error // of the client's handshake
-	late             error // of the client's first Read after it
+	err              error         // of the client's handshake
+	late             error         // of the client's first Read after it
+	offered          []tls.CurveID // what the server took from the ClientHello
 	started, returns profiler.Instant
 }
 
@@ -79,6 +80,12 @@ func runTLS(t *testing.T, client, server *tls.Config) tlsSession {
 		t.Fatal(err)
 	}
 	defer l.Close()
+	var offered []tls.CurveID
+	server = server.Clone()
+	server.GetConfigForClient = func(i *tls.ClientHelloInfo) (*tls.Config, error) {
+		offered = i.SupportedCurves
+		return nil, nil
+	}
 	served := make(chan struct{})
 	go func() {
 		defer close(served)
@@ -115,7 +122,7 @@ func runTLS(t *testing.T, client, server *tls.Config) tlsSession {
 	}
 	nc.Close()
 	<-served
-	s.flow = rec.flow
+	s.flow, s.offered = rec.flow, offered
 	return s
 }
 

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"crypto/tls"
 	"strings"
+
+	"github.com/connprof/connprof/profiler"
 )
 
 // Types of handshake message that say something in the clear (RFC 8446 §4, RFC 5246 §7.4). The rest are skipped by length.
@@ -11,6 +13,7 @@ const (
 	messageClientHello        = 1
 	messageServerHello        = 2  // a HelloRetryRequest too
 	messageNewSessionTicket   = 4  // RFC 5077 §3.3
+	messageCertificate        = 11 // RFC 5246 §7.4.2; in TLS 1.3 encrypted
 	messageServerKeyExchange  = 12 // RFC 8422 §5.4
 	messageCertificateRequest = 13 // RFC 5246 §7.4.4
 )
@@ -18,6 +21,7 @@ const (
 // Extensions that are read (RFC 8446 §4.2 holds the list).
 const (
 	extensionServerName        = 0  // RFC 6066 §3
+	extensionSupportedGroups   = 10 // §4.2.7
 	extensionALPN              = 16 // RFC 7301 §3.1
 	extensionSessionTicket     = 35 // RFC 5077 §3.2
 	extensionPreSharedKey      = 41
@@ -105,8 +109,10 @@ func (m *messageReader) size() int {
 type clientHello struct {
 	serverName string
 	alpn       []string
-	resumes    bool // offers to resume a session
-	earlyData  bool // 0-RTT records follow at once
+	groups     profiler.Groups
+	shares     profiler.Groups // the groups that it sends a key for
+	resumes    bool            // offers to resume a session
+	earlyData  bool            // 0-RTT records follow at once
 }
 
 // parseClientHello reads the body of a ClientHello (RFC 8446 §4.1.2, RFC 5246 §7.4.1.2).
@@ -129,6 +135,17 @@ func parseClientHello(body []byte) (h clientHello, ok bool) {
 					h.serverName = string(name.b)
 				}
 				x.bad = x.bad || names.bad
+			}
+		case extensionSupportedGroups:
+			for groups := x.vector16(); groups.more(); {
+				h.groups = h.groups.With(tls.CurveID(groups.uint16()))
+				x.bad = x.bad || groups.bad
+			}
+		case extensionKeyShare: // RFC 8446 §4.2.8
+			for shares := x.vector16(); shares.more(); {
+				h.shares = h.shares.With(tls.CurveID(shares.uint16()))
+				shares.vector16()
+				x.bad = x.bad || shares.bad
 			}
 		case extensionALPN:
 			for protocols := x.vector16(); protocols.more(); {

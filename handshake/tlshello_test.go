@@ -8,6 +8,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/connprof/connprof/profiler"
 )
 
 // Builders of TLS structures for tests.
@@ -60,6 +62,11 @@ func TestParseClientHello(t *testing.T) {
 		{"a ticket offers a session", clientHelloBody(ticketExtension(1, 2)), clientHello{resumes: true}, true},
 		{"a pre-shared key offers a session", clientHelloBody(ticketExtension(), tlsExtension(extensionPreSharedKey, 0, 0)),
 			clientHello{resumes: true}, true},
+		{"groups, and keys for some", clientHelloBody(tlsExtension(extensionSupportedGroups, vec16(0x11, 0xec, 0, 29, 0, 23, 0x7a, 0x7a)...),
+			tlsExtension(extensionKeyShare, vec16(join(u16(0x11ec), vec16(make([]byte, 1216)...), u16(29), vec16(make([]byte, 32)...))...)...)),
+			clientHello{groups: profiler.Groups(0).With(4588).With(29).With(23).With(0x7a7a), shares: profiler.Groups(0).With(29).With(4588)}, true},
+		{"a group of one byte", clientHelloBody(tlsExtension(extensionSupportedGroups, 0, 3, 0, 29, 0)), clientHello{}, false},
+		{"a key longer than its list", clientHelloBody(tlsExtension(extensionKeyShare, 0, 6, 0, 29, 0, 9, 1, 2)), clientHello{}, false},
 		{"early data", clientHelloBody(tlsExtension(extensionEarlyData)), clientHello{earlyData: true}, true},
 		{"unknown extensions are skipped", clientHelloBody(tlsExtension(0xfe0d, 1, 2, 3), serverNames),
 			clientHello{serverName: "db.example"}, true},

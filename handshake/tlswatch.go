@@ -194,7 +194,7 @@ func (w *tlsWatch) message(side *watchSide, ret profiler.Instant) {
 		if w.hellos > 1 {
 			return // the first one's facts stand: the second repeats it, less what the server refused (RFC 8446 §4.1.2)
 		}
-		w.facts.HelloSize = m.size()
+		w.facts.HelloSize = int32(m.size())
 		h, ok := parseClientHello(m.body)
 		if !ok {
 			w.stop(lost)
@@ -202,6 +202,7 @@ func (w *tlsWatch) message(side *watchSide, ret profiler.Instant) {
 		}
 		w.earlyData = h.earlyData
 		w.facts.ServerName, w.facts.ALPN, w.facts.ResumptionOffered = h.serverName, h.alpn, h.resumes
+		w.facts.GroupsOffered, w.facts.KeyShares = h.groups, h.shares
 	case messageServerHello:
 		h, ok := parseServerHello(m.body)
 		if !ok || h.version < tls.VersionTLS10 || h.version > tls.VersionTLS13 || h.retry && w.facts.HelloRetry {
@@ -217,6 +218,10 @@ func (w *tlsWatch) message(side *watchSide, ret profiler.Instant) {
 		w.negotiated = true
 		if w.tls13() {
 			w.facts.Group, w.facts.Resumed = h.group, h.psk // RFC 8446 §4.2.8, §4.2.11
+		}
+	case messageCertificate:
+		if side == &w.in {
+			w.facts.CertificateBytes = int32(m.size())
 		}
 	case messageServerKeyExchange:
 		if side == &w.in {

@@ -165,6 +165,16 @@ func (c *tlsCase) checkFacts(t *testing.T, version uint16, s tlsSession, seen tl
 	} else { // crypto/tls keeps no state of a failed handshake
 		want.Version, want.Cipher, want.Group, want.Tickets = got.Version, got.Cipher, got.Group, got.Tickets
 	}
+	for _, id := range s.offered {
+		want.GroupsOffered = want.GroupsOffered.With(id)
+	}
+	want.KeyShares = got.KeyShares
+	if retry := want.HelloRetry; s.err == nil && version == tls.VersionTLS13 && retry == got.KeyShares.Has(got.Group) ||
+		version < tls.VersionTLS13 && got.KeyShares != 0 || got.KeyShares&^got.GroupsOffered != 0 {
+		t.Errorf("keys for %v of %v; taken %s, retry %v", got.KeyShares, got.GroupsOffered, got.GroupName(), retry)
+	}
+	want.CertificateBytes, want.CertificateAtMost = got.CertificateBytes, got.CertificateAtMost
+	c.checkCertificate(t, version, s, got)
 	require.Equal(t, want, got)
 
 	stream := map[bool][]byte{}
@@ -176,11 +186,35 @@ func (c *tlsCase) checkFacts(t *testing.T, version uint16, s tlsSession, seen tl
 	if out, in := wholeRecords(stream[true]), wholeRecords(stream[false]); got.BytesOut != out || got.BytesIn != in {
 		t.Errorf("bytes out, in = %d, %d; the handshake had %d, %d", got.BytesOut, got.BytesIn, out, in)
 	}
-	if min, max := 100, 3000; got.HelloSize < min || got.HelloSize > max {
+	if min, max := int32(100), int32(3000); got.HelloSize < min || got.HelloSize > max {
 		t.Errorf("HelloSize = %d", got.HelloSize)
 	}
 	if !seen.Done || seen.GaveUp || !seen.Settled || seen.Refused != c.refused {
 		t.Errorf("done %v, gave up %v, settled %v, refused %v", seen.Done, seen.GaveUp, seen.Settled, seen.Refused)
+	}
+}
+
+// checkCertificate compares the size of the server's certificate with what crypto/tls was given.
+func (c *tlsCase) checkCertificate(t *testing.T, version uint16, s tlsSession, got profiler.TLSInfo) {
+	t.Helper()
+	size := int32(0) // of the message of TLS 1.2 (RFC 5246 §7.4.2)
+	if s.err == nil && !s.state.DidResume {
+		size = messageHeaderSize + 3
+		for _, cert := range s.state.PeerCertificates {
+			size += 3 + int32(len(cert.Raw))
+		}
+	}
+	const others = 1 + 2 + 700 // what TLS 1.3 adds to the message, and the messages around it
+	switch {
+	case s.err != nil:
+	case version == tls.VersionTLS13 && size > 0:
+		if !got.CertificateAtMost || got.CertificateBytes <= size || got.CertificateBytes > size+others {
+			t.Errorf("a certificate of at most %d bytes (%v), want a little more than %d", got.CertificateBytes, got.CertificateAtMost, size)
+		}
+	default:
+		if got.CertificateAtMost || got.CertificateBytes != size {
+			t.Errorf("a certificate of %d bytes (at most: %v), want %d", got.CertificateBytes, got.CertificateAtMost, size)
+		}
 	}
 }
 

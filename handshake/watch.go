@@ -24,27 +24,29 @@ type watch struct {
 	dialed profiler.Instant
 
 	mu       sync.Mutex
-	over     bool             // mu
-	writing  int              // mu: writes under way
-	reading  int              // mu: reads under way
-	waiting  []chunk          // mu: reads that returned while a write was under way
-	held     int              // mu: bytes in waiting
-	lastIO   profiler.Instant // mu: return of the last read or write
-	in, out  int64            // mu
-	state    state            // mu
-	first    firstWords       // mu
-	asked    bool             // mu: the client sent a request for TLS in the clear
-	greeted  profiler.Instant // mu: return of the first read of a preamble
-	greeting greeting         // mu
-	tls      *tlsWatch        // mu
-	tlsBegan profiler.Instant // mu: end of the I/O before the ClientHello
-	record   profiler.Instant // mu: entry of the write that began the client's record in progress, after the handshake
-	started  profiler.Instant // mu: entry of the first application write
-	turns    turns            // mu
-	packets  *mysqlPackets    // mu: set while MySQL's login is in the clear
-	accepted accepted         // mu
-	err      error            // mu: the first error of a read or write
-	said     error            // mu: why the driver gave the connection up, if it told
+	over     bool              // mu
+	writing  int               // mu: writes under way
+	reading  int               // mu: reads under way
+	waiting  []chunk           // mu: reads that returned while a write was under way
+	held     int               // mu: bytes in waiting
+	lastIO   profiler.Instant  // mu: return of the last read or write
+	in, out  int64             // mu
+	state    state             // mu
+	first    firstWords        // mu
+	asked    bool              // mu: the client sent a request for TLS in the clear
+	greeted  profiler.Instant  // mu: return of the first read of a preamble
+	greeting greeting          // mu
+	tls      *tlsWatch         // mu
+	tlsBegan profiler.Instant  // mu: end of the I/O before the ClientHello
+	record   profiler.Instant  // mu: entry of the write that began the client's record in progress, after the handshake
+	started  profiler.Instant  // mu: entry of the first application write
+	turns    turns             // mu
+	opening  opening           // mu: the other side's first bytes
+	packets  *mysqlPackets     // mu: set while MySQL's login is in the clear
+	postgres *postgresMessages // mu: set while PostgreSQL's is
+	accepted accepted          // mu
+	err      error             // mu: the first error of a read or write
+	said     error             // mu: why the driver gave the connection up, if it told
 	tcp      tcpFacts
 }
 
@@ -184,6 +186,9 @@ func (w *watch) wrote(b []byte, n int, entry, ret profiler.Instant) {
 	case len(b) == 0:
 	case w.state == exchanging && w.tls == nil:
 		w.turns.wrote(entry, ret)
+		if w.packets != nil {
+			w.packets.login.wrote(b)
+		}
 	case w.secured():
 		w.wroteRecords(b, entry, ret)
 	}
@@ -199,8 +204,12 @@ func (w *watch) spoke() {
 	if w.reading > 0 {
 		w.turns.reading()
 	}
-	if w.greeting.mysql {
+	switch {
+	case w.greeting.mysql:
 		w.packets = new(mysqlPackets)
+		w.packets.login.wrote(w.first.said())
+	case w.d.Endpoint.System == "postgresql":
+		w.postgres = new(postgresMessages)
 	}
 }
 
@@ -226,6 +235,7 @@ func (w *watch) wroteRecords(b []byte, entry, ret profiler.Instant) {
 
 func (w *watch) read(b []byte, entry, ret profiler.Instant) {
 	w.in += int64(len(b))
+	w.opening.read(b)
 	if w.state == preamble && w.first.n > 0 {
 		w.spoke() // an answer to what looked like the beginning of something longer
 	}
@@ -246,6 +256,9 @@ func (w *watch) read(b []byte, entry, ret profiler.Instant) {
 		}
 		if w.packets != nil && w.accepted.at == 0 && w.packets.accepted(b) {
 			w.accepted = accepted{at: ret, turn: len(w.turns.all)}
+		}
+		if w.postgres != nil {
+			w.postgres.read(b)
 		}
 	}
 	w.lastIO = max(w.lastIO, ret)

@@ -102,24 +102,13 @@ const (
 	TransportOpaque
 )
 
-// Wire holds what the bytes of a create showed, other than TLS.
-type Wire struct {
-	Transport Transport
-	// Peer and Local are the addresses of the connection.
-	Peer, Local string
-	// BytesIn and BytesOut count the bytes of the create below TLS.
-	BytesIn, BytesOut int64
-	// Turns counts the request/response exchanges after the preamble and TLS up to hand-over: hello, login and set-up.
-	Turns int
-	// AuthTurns counts those of Auth (of AuthSetup where the cut is hidden), MongoDB's hello excluded.
-	AuthTurns int
-	// AuthWait is the part of Auth (or AuthSetup) spent waiting for the other side: return of a Write to return of the Read that
-	// answers it. The rest of the phase is local computing, such as SCRAM's key derivation.
-	AuthWait time.Duration
-	// SetupTurns counts those of Setup.
-	SetupTurns int
-	// ServerVersion is what a plaintext greeting says, such as "10.11.14-MariaDB".
-	ServerVersion string
+// RoundTrips is how long p took, in round trips of the network: its duration over TCP.RTT. It is an upper bound of the exchanges on the
+// critical path of p, since what both sides computed is in it. ok is false where the phase is absent or the round trip unknown.
+func (c *Create) RoundTrips(p Phase) (n float64, ok bool) {
+	if c == nil || p >= NumPhases || !c.Phases[p].Present || !c.TCP.Known || c.TCP.RTT <= 0 {
+		return 0, false
+	}
+	return float64(c.Phases[p].Duration) / float64(c.TCP.RTT), true
 }
 
 // charge adds d, beginning at begin, to p.

@@ -8,7 +8,7 @@ import (
 // report adds up the stripes of one role; ok is false if it never had a connection.
 func (t *target) report(role Role) (e EndpointReport, ok bool) {
 	e = EndpointReport{Endpoint: t.endpoint, Role: role.String(), dist: make(map[Measure]*[numOutcomes]*Distribution)}
-	var phases, present [NumPhases]int64
+	var phases, present, byRTT [NumPhases]int64
 	var failed [NumPhases][numClasses]int64
 	var kinds [5][2][2]int64
 	for i := range t.series[role] {
@@ -39,7 +39,10 @@ func (t *target) report(role Role) (e EndpointReport, ok bool) {
 			}
 			phases[p] += s.phases[p].Load()
 			present[p] += s.present[p].Load()
+			byRTT[p] += s.byRTT[p].Load()
 		}
+		e.RTTs += s.rtts.Load()
+		e.rtt += time.Duration(s.rtt.Load())
 		e.ByCaller += s.caller.Load()
 		e.TLS.Refused += s.offered.Load()
 		e.TLS.Inside += s.tlsInside.Load()
@@ -91,7 +94,9 @@ func (t *target) report(role Role) (e EndpointReport, ok bool) {
 			}
 		}
 		if present[p] > 0 {
-			e.Breakdown = append(e.Breakdown, PhaseShare{Phase: p.String(), Count: present[p], Sum: time.Duration(phases[p])})
+			e.Breakdown = append(e.Breakdown, PhaseShare{
+				Phase: p.String(), Count: present[p], Sum: time.Duration(phases[p]), byRTT: time.Duration(byRTT[p]),
+			})
 		}
 	}
 	return e, true
@@ -133,6 +138,8 @@ func (e EndpointReport) sub(b *EndpointReport) EndpointReport {
 	r.Failed -= b.Failed
 	r.Closed -= b.Closed
 	r.ByCaller -= b.ByCaller
+	r.RTTs -= b.RTTs
+	r.rtt -= b.rtt
 	r.AuthTurns -= b.AuthTurns
 	r.AuthWait -= b.AuthWait
 	r.Excluded -= b.Excluded
@@ -183,6 +190,7 @@ func (e EndpointReport) sub(b *EndpointReport) EndpointReport {
 			if o.Phase == s.Phase {
 				s.Count -= o.Count
 				s.Sum -= o.Sum
+				s.byRTT -= o.byRTT
 			}
 		}
 		if s.Count > 0 {
@@ -229,6 +237,10 @@ func (e *EndpointReport) summarise() {
 		}
 	}
 	creates := e.Distribution(MeasureCreate, OK)
+	e.RTT = 0
+	if e.RTTs > 0 {
+		e.RTT = e.rtt / time.Duration(e.RTTs)
+	}
 	for i := range e.Breakdown {
 		s := &e.Breakdown[i]
 		if creates != nil && creates.Count > 0 {
@@ -236,6 +248,10 @@ func (e *EndpointReport) summarise() {
 		}
 		if creates != nil && creates.Sum > 0 {
 			s.Share = float64(s.Sum) / float64(creates.Sum)
+		}
+		s.RoundTrips = 0
+		if e.rtt > 0 {
+			s.RoundTrips = float64(s.byRTT) / float64(e.rtt)
 		}
 	}
 }

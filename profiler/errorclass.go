@@ -39,9 +39,11 @@ const (
 	ClassClientCertificate
 	// ClassAlert: the server refused the handshake for another reason, such as no common version.
 	ClassAlert
-	// ClassProtocol: what came was not what the protocol says: no TLS, no greeting, an error or another protocol in its place, TLS not offered.
+	// ClassProtocol: what came was not what the protocol says: no TLS, another protocol (Wire.Protocol), TLS not offered. It counts where a
+	// deadline or a close ended a create that had begun like this.
 	ClassProtocol
-	// ClassRejected: the server answered the login, or a statement after it, with an error of its own.
+	// ClassRejected: the server said no: with an error of its own in place of a greeting (too many connections), to the login, or to a
+	// statement after it. Wire.ServerError has its code where it was in the clear.
 	ClassRejected
 	// ClassOther is none of these.
 	ClassOther
@@ -90,6 +92,10 @@ func ClassOf(cr *Create) ErrorClass {
 	switch {
 	case cr.Outcome == Canceled:
 		return ClassCanceled
+	case cr.Wire.Mismatch:
+		return ClassProtocol
+	case cr.Wire.ServerError != ServerError{}:
+		return ClassRejected
 	case cr.Outcome == Timeout, timeout(err):
 		return ClassTimeout
 	case errors.As(err, &dns) && dns.IsNotFound:

@@ -32,6 +32,13 @@ func (c *Create) Advice() string {
 		return "check host and port, and that the server can be reached from here"
 	case Greet:
 		switch {
+		case c.Wire.Mismatch:
+			return c.Wire.Protocol.speaks() + ": check that the port is the database's"
+		case c.Wire.ServerError != ServerError{}:
+			if c.Wire.ServerError.full() {
+				return fullAdvice
+			}
+			return "the server lets this host in no more, or nobody: read its error's text"
 		case c.Wire.BytesIn > 0:
 		case c.Outcome == Timeout || c.Outcome == Canceled:
 			return "the peer took the connection and said nothing: check that the port is the database's, and proxies in between"
@@ -64,8 +71,14 @@ func (c *Create) Advice() string {
 	case Verify:
 		return "TLS was set up, then the client gave up before its first word: check revocation look-ups (OCSP) and channel binding"
 	case Hello, Auth, AuthSetup, Setup:
+		if c.Wire.Mismatch {
+			return c.Wire.Protocol.speaks() + ": check that the port is the database's, and whether it wants TLS"
+		}
 		if c.Outcome == Timeout || c.Outcome == Canceled {
 			return "the server did not answer in time: check its load, and the time-outs"
+		}
+		if c.Wire.ServerError.full() {
+			return fullAdvice
 		}
 		if c.Failed == Setup {
 			return "the driver's own set-up statement failed: check the session variables in the DSN"
@@ -82,6 +95,36 @@ func (c *Create) Advice() string {
 	return "check the client's options"
 }
 
+const fullAdvice = "the server has no connection left: check its limit, and the sizes of all pools that lead there"
+
+// full reports whether the server refused because of a limit on connections.
+func (e ServerError) full() bool {
+	switch e.String() {
+	case "1040", "1203", "1226", "53300": // MySQL's ER_CON_COUNT_ERROR, ER_TOO_MANY_USER_CONNECTIONS, ER_USER_LIMIT_REACHED; PostgreSQL's
+		return true
+	}
+	return false
+}
+
+// speaks says of a peer what it is.
+func (p Protocol) speaks() string {
+	switch p {
+	case ProtocolMySQL:
+		return "the peer speaks MySQL's protocol"
+	case ProtocolPostgreSQL:
+		return "the peer speaks PostgreSQL's protocol"
+	case ProtocolMongoDB:
+		return "the peer speaks MongoDB's protocol"
+	case ProtocolTLS:
+		return "the peer speaks TLS"
+	case ProtocolHTTP:
+		return "the peer speaks HTTP"
+	case ProtocolSSH:
+		return "the peer speaks SSH"
+	}
+	return "the peer doesn't speak this database's protocol"
+}
+
 // adviceFor is Advice where only the phase is known.
 func adviceFor(p Phase) string { return (&Create{Err: errFailed, Failed: p}).Advice() }
 
@@ -92,6 +135,10 @@ func (c *Conn) failure() Failure {
 		Endpoint: c.Endpoint(), Role: c.role.String(), At: cr.Start.Add(cr.Duration).Round(0), Phase: cr.Failed.String(),
 		Outcome: cr.Outcome.String(), Class: cr.Class.String(), Duration: cr.Duration, Error: cr.Err.Error(), Advice: cr.Advice(),
 	}
+	if p := cr.Wire.Protocol; cr.Wire.Mismatch {
+		f.Protocol = p.String()
+	}
+	f.ServerError = cr.Wire.ServerError.String()
 	if cr.Cause != nil && !errors.Is(cr.Err, cr.Cause) {
 		f.Cause = cr.Cause.Error()
 	}

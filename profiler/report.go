@@ -49,7 +49,10 @@ type EndpointReport struct {
 	Measures []MeasureReport `json:"measures"`
 	// Breakdown says where the creates that ended well spent their time: the parts' sums add up to the create's sum exactly.
 	Breakdown []PhaseShare `json:"breakdown,omitempty"`
-	TLS       TLSReport    `json:"tls"`
+	// RTTs counts the creates that ended well and know their network's round trip (Create.TCP), RTT is the mean of these.
+	RTTs int64         `json:"rtts"`
+	RTT  time.Duration `json:"rtt_ns"`
+	TLS  TLSReport     `json:"tls"`
 	// AuthTurns and AuthWait are sums over all creates: request/response exchanges of the login, and the time spent waiting for them.
 	AuthTurns int64         `json:"auth_turns"`
 	AuthWait  time.Duration `json:"auth_wait_ns"`
@@ -85,6 +88,7 @@ type EndpointReport struct {
 	Amortisation *Amortisation `json:"amortisation,omitempty"`
 
 	dist map[Measure]*[numOutcomes]*Distribution
+	rtt  time.Duration // sum
 }
 
 // MeasureReport summarises one distribution.
@@ -109,6 +113,11 @@ type PhaseShare struct {
 	Sum   time.Duration `json:"sum_ns"`
 	Mean  time.Duration `json:"mean_ns"`
 	Share float64       `json:"share"`
+	// RoundTrips is the mean in round trips, over the creates that know theirs: their time in the phase over their RTT. What the exchanges of
+	// a phase took of the network can't be more; computing is in it, too. 0 where no round trip is known.
+	RoundTrips float64 `json:"round_trips,omitempty"`
+
+	byRTT time.Duration // Sum over these creates
 }
 
 // FailureCount is how many creates failed in one phase for reasons of one ErrorClass.
@@ -152,8 +161,11 @@ type Failure struct {
 	Duration time.Duration `json:"duration_ns"`
 	Error    string        `json:"error"`
 	// Cause is what the wire saw first, where it says more than the driver's error.
-	Cause  string `json:"cause,omitempty"`
-	Advice string `json:"advice"`
+	Cause string `json:"cause,omitempty"`
+	// Protocol is Wire.Protocol where it is not the endpoint's, ServerError the code of an error that the server sent in the clear.
+	Protocol    string `json:"protocol,omitempty"`
+	ServerError string `json:"server_error,omitempty"`
+	Advice      string `json:"advice"`
 }
 
 // Report takes a snapshot. It asks the watched pools for their counters, so it must not be called from inside a pool's callback.

@@ -57,6 +57,9 @@ func (e *EndpointReport) writeTo(w io.Writer) {
 	} else if t.Inside > 0 {
 		fmt.Fprintf(w, "  tls          made inside the dialer, unseen: %d connections\n", t.Inside)
 	}
+	if e.RTTs > 0 {
+		fmt.Fprintf(w, "  network      a round trip takes %s, mean of %d\n", Millis(e.RTT), e.RTTs)
+	}
 	if first, reused := e.Queries(); first+reused > 0 {
 		fmt.Fprintf(w, "  queries      %d, %.1f %% on a reused connection", first+reused, 100*float64(reused)/float64(first+reused))
 		if e.Stale > 0 {
@@ -94,6 +97,17 @@ func (e *EndpointReport) writeCreate(w io.Writer) {
 	}
 	if c := e.Measure(MeasureCreate, OK); c != nil {
 		t = append(t, []string{"create", millis(c.Mean), "100 %", "", fmt.Sprint(c.Count)})
+	}
+	if e.RTTs > 0 {
+		all := 0.0
+		t[0] = append(t[0], "round trips")
+		for i, s := range e.Breakdown {
+			t[i+1] = append(t[i+1], fmt.Sprintf("%.1f", s.RoundTrips))
+			all += s.RoundTrips
+		}
+		for i := len(e.Breakdown) + 1; i < len(t); i++ {
+			t[i] = append(t[i], fmt.Sprintf("%.1f", all))
+		}
 	}
 	fmt.Fprintln(w)
 	t.writeTo(w, 3)

@@ -89,6 +89,7 @@ func dialed(c *Conn, scale time.Duration) {
 		c.Cut(s.p, Now())
 	}
 	c.Update(func(cr *Create) {
+		cr.TCP = TCPInfo{Known: true, RTT: 200 * time.Microsecond * scale / 10}
 		cr.TLS = TLSInfo{Seen: true, Done: true, Version: 0x0304}
 		cr.Wire = Wire{Transport: TransportTCP, Turns: 3, AuthTurns: 2, AuthWait: 900 * time.Microsecond, SetupTurns: 1}
 	})

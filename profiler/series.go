@@ -48,6 +48,8 @@ type series struct {
 	caller    atomic.Int64            // creates that ran under a caller's context
 	phases    [NumPhases]atomic.Int64 // nanoseconds, over creates that ended well
 	present   [NumPhases]atomic.Int64 // creates that ended well and had the phase
+	rtts, rtt atomic.Int64            // creates that ended well and know their round trip; those round trips, in nanoseconds
+	byRTT     [NumPhases]atomic.Int64 // nanoseconds, over these creates
 	tlsInside atomic.Int64
 	offered   atomic.Int64 // resumption offered, not accepted
 	authTurns atomic.Int64
@@ -113,10 +115,18 @@ func (s *series) recordCreate(c *Create) {
 	if c.Outcome == OK && !c.TotalUnknown {
 		s.created.Add(1)
 		s.record(MeasureCreate, OK, c.Duration)
+		known := c.TCP.Known && c.TCP.RTT > 0
+		if known {
+			s.rtts.Add(1)
+			s.rtt.Add(int64(c.TCP.RTT))
+		}
 		for p := range Phases {
 			if sp := c.Phases[p]; sp.Present {
 				s.phases[p].Add(int64(sp.Duration))
 				s.present[p].Add(1)
+				if known {
+					s.byRTT[p].Add(int64(sp.Duration))
+				}
 			}
 		}
 	} else if c.Outcome == OK {

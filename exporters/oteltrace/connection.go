@@ -129,7 +129,7 @@ func phaseAttributes(cr *profiler.Create, p profiler.Phase) []attribute.KeyValue
 		attrs = appendTLS(attrs, &cr.TLS)
 	case profiler.Auth, profiler.AuthSetup:
 		if cr.Wire.AuthTurns > 0 {
-			attrs = append(attrs, keyAuthTurns.Int(cr.Wire.AuthTurns), seconds(keyAuthWait, cr.Wire.AuthWait))
+			attrs = append(attrs, keyAuthTurns.Int(int(cr.Wire.AuthTurns)), seconds(keyAuthWait, cr.Wire.AuthWait))
 		}
 	}
 	if cr.Failed == p {

@@ -122,7 +122,8 @@ func TestEachFailureHasOneCreateWithTheFailedPhase(t *testing.T) {
 	}{
 		{"silence after accept", hang, false, "", profiler.Greet, "said nothing"},
 		{"closed after accept", func(net.Conn) {}, false, "", profiler.Greet, "closed without a greeting"},
-		{"an error instead of a greeting", func(nc net.Conn) { nc.Write(errPacket(0, 1040, "Too many connections")); hang(nc) }, false, "", profiler.Greet, "port is the database's"},
+		{"an error instead of a greeting", func(nc net.Conn) { nc.Write(errPacket(0, 1040, "Too many connections")); hang(nc) }, false, "", profiler.Greet, "no connection left"},
+		{"a host that is blocked", func(nc net.Conn) { nc.Write(errPacket(0, 1129, "Host is blocked")); hang(nc) }, false, "", profiler.Greet, "this host"},
 		{"an HTTP server on the port", func(nc net.Conn) { nc.Write([]byte("HTTP/1.1 400 Bad Request\r\n\r\n")); hang(nc) }, false, "", profiler.Greet, "port is the database's"},
 		{"no TLS offered", func(nc net.Conn) { nc.Write(greeting(false)); hang(nc) }, true, "", profiler.Greet, "offers TLS"},
 		{"silence after the ClientHello", func(nc net.Conn) { nc.Write(greeting(true)); hang(nc) }, true, "", profiler.TLS, "no answer"},

@@ -87,11 +87,18 @@ func failures(t *testing.T) []failing {
 		}, clear, profiler.Greet, profiler.ClassReset},
 		{"a close instead of a greeting", func(net.Conn) {}, clear, profiler.Greet, profiler.ClassClosed},
 		{"an HTTP server that waits", func(nc net.Conn) { nc.Write([]byte("HTTP/1.1 400 Bad Request\r\n\r\n")); hang(nc) }, clear,
-			profiler.Greet, profiler.ClassTimeout}, // the driver takes it for the beginning of a long packet
+			profiler.Greet, profiler.ClassProtocol}, // the driver takes it for the beginning of a long packet
 		{"an HTTP server that closes", func(nc net.Conn) { nc.Write([]byte("HTTP/1.1 400 Bad Request\r\n\r\n")) }, clear,
+			profiler.Greet, profiler.ClassProtocol},
+		{"an SSH server", func(nc net.Conn) { nc.Write([]byte("SSH-2.0-OpenSSH_9.2p1\r\n")); hang(nc) }, over(only13),
+			profiler.Greet, profiler.ClassProtocol},
+		{"an alert of TLS", func(nc net.Conn) { nc.Write([]byte{21, 3, 1, 0, 2, 2, 10}) }, clear, profiler.Greet, profiler.ClassProtocol},
+		{"the beginning of a greeting, then a close", func(nc net.Conn) { nc.Write(greeting(false)[:30]) }, clear,
 			profiler.Greet, profiler.ClassClosed},
 		{"an error instead of a greeting", func(nc net.Conn) { nc.Write(errPacket(0, 1040, "Too many connections")); hang(nc) }, clear,
-			profiler.Greet, profiler.ClassProtocol},
+			profiler.Greet, profiler.ClassRejected},
+		{"a host that is blocked", func(nc net.Conn) { nc.Write(errPacket(0, 1129, "Host is blocked")) }, over(only13),
+			profiler.Greet, profiler.ClassRejected},
 		{"TLS is not offered", func(nc net.Conn) { nc.Write(greeting(false)); hang(nc) }, over(only13),
 			profiler.Greet, profiler.ClassProtocol},
 		{"a reset in the handshake", func(nc net.Conn) { nc.Write(greeting(true)); readPacket(nc); nc.Read(make([]byte, 4096)); reset(nc) },
@@ -132,6 +139,25 @@ func failures(t *testing.T) []failing {
 		{"a reset after a session variable", answer(func(nc net.Conn) { nc.Write(okPacket(2)); readPacket(nc); reset(nc) }),
 			func(c *mysql.Config) { c.Params = map[string]string{"a": "1"} }, profiler.Setup, profiler.ClassReset},
 	}
+}
+
+// words are what the other side showed in the clear: its protocol, and the number of its error.
+type words struct {
+	protocol profiler.Protocol
+	code     string
+}
+
+// inTheClear lists the failures in which that was anything but MySQL's protocol without an error.
+var inTheClear = map[string]words{
+	"a reset instead of a greeting":  {},
+	"a close instead of a greeting":  {},
+	"an HTTP server that waits":      {profiler.ProtocolHTTP, ""},
+	"an HTTP server that closes":     {profiler.ProtocolHTTP, ""},
+	"an SSH server":                  {profiler.ProtocolSSH, ""},
+	"an alert of TLS":                {profiler.ProtocolTLS, ""},
+	"an error instead of a greeting": {profiler.ProtocolMySQL, "1040"},
+	"a host that is blocked":         {profiler.ProtocolMySQL, "1129"},
+	"a wrong password":               {profiler.ProtocolMySQL, "1045"},
 }
 
 // kept is a Sink that keeps the creates.
@@ -181,6 +207,13 @@ func TestEachFailureHasAClass(t *testing.T) {
 			}
 			if got := cr.Class; got != tt.class {
 				t.Errorf("class %q of %v (%v), want %q", got, cr.Err, cr.Cause, tt.class)
+			}
+			want, listed := inTheClear[tt.name]
+			if !listed && tt.want >= profiler.Greet {
+				want.protocol = profiler.ProtocolMySQL
+			}
+			if got := (words{cr.Wire.Protocol, cr.Wire.ServerError.String()}); got != want {
+				t.Errorf("the peer said %v, want %v", got, want)
 			}
 			if strings.HasPrefix(tt.name, "a ClientHello") && (cr.TLS.HelloSize < 200 || cr.TLS.BytesIn != 0 || cr.TLS.BytesOut == 0) {
 				t.Errorf("TLS %+v; want the size of the ClientHello, bytes out and none in", cr.TLS)

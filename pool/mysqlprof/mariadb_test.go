@@ -84,7 +84,7 @@ func TestACreateShowsItsPhases(t *testing.T) {
 			if cr.Duration != phaseSum(cr) {
 				t.Errorf("phases sum to %v, create took %v", phaseSum(cr), cr.Duration)
 			}
-			if cr.Wire.SetupTurns != tt.setup || !cr.Caller || !strings.Contains(cr.Wire.ServerVersion, "MariaDB") {
+			if int(cr.Wire.SetupTurns) != tt.setup || !cr.Caller || !strings.Contains(cr.Wire.ServerVersion, "MariaDB") {
 				t.Errorf("wire %+v, by caller %v; want %d set-up turns", cr.Wire, cr.Caller, tt.setup)
 			}
 			if cr.TLS.Seen != tt.secure {

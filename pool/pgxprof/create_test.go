@@ -58,7 +58,7 @@ func TestACreateShowsItsPhases(t *testing.T) {
 				t.Errorf("phases %q, want %q", got, tt.want)
 			}
 			// SCRAM: start-up, first and final message (protocol §55.3.1).
-			if cr.Wire.AuthTurns != 3 || cr.Wire.SetupTurns != tt.setup || !strings.HasPrefix(cr.Wire.ServerVersion, "1") {
+			if cr.Wire.AuthTurns != 3 || int(cr.Wire.SetupTurns) != tt.setup || !strings.HasPrefix(cr.Wire.ServerVersion, "1") {
 				t.Errorf("wire %+v, want 3 turns of login and %d of set-up", cr.Wire, tt.setup)
 			}
 			if auth := cr.Phases[profiler.Auth].Duration; cr.Wire.AuthWait <= 0 || cr.Wire.AuthWait >= auth {
