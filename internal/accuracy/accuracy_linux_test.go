@@ -107,7 +107,9 @@ func measureAll(t *testing.T) {
 	fmt.Print(`Differences: what connprof says minus what the packets say. Queries at API level are connprof's Operations, from the driver's
 call to its first response. At wire level they are from the entry of the first Write to the return of the last Read over connprof's
 conn, stamped by this tool: connprof is out of the way by then. "Without connprof" are a stopwatch's times around the same calls, on
-connections that were not wrapped, made by turns with the others: a difference there is the driver's, Go's and the kernel's. The
+connections that were not wrapped, made by turns with the others: a difference there is the driver's, Go's and the kernel's. Early
+and late are the two sides of a difference: how long before its first packet a phase began, and how long after its last it ended.
+Greet begins where connect ends, which is late, as verify does where TLS ends, so that these two come out short. The
 bounds are on the median, either way, and for an idle machine; at API level a bound is at least what is without connprof plus 20 µs.
 `)
 	t.Run("loopback", func(t *testing.T) {

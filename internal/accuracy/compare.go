@@ -13,23 +13,24 @@ import (
 // A measured is what connprof, and for the wire the tool's own conn over connprof's, said of one connection; of one without connprof what
 // the tool's conn and its stopwatch around the same calls said.
 type measured struct {
-	client                  int    // the client's port
-	server                  string // the server's port
-	connect, rtt, tls, auth time.Duration
-	wire, api               []time.Duration // of the queries: entry of the first Write → return of the last Read; the Operation
-	bare                    bool
+	client                            int    // the client's port
+	server                            string // the server's port
+	connect, greet, tls, verify, auth span
+	rtt                               time.Duration
+	wire, api                         []span // of the queries: entry of the first Write → return of the last Read; the Operation
+	bare                              bool
 }
 
 // Bounds limit the median difference of each phase, either way.
 type bounds struct {
-	connect, rtt, tls, auth, wire, api time.Duration
+	connect, rtt, greet, tls, verify, auth, wire, api time.Duration
 }
 
 var (
-	onLoopback = bounds{connect: 200 * time.Microsecond, rtt: 20 * time.Microsecond, tls: 40 * time.Microsecond,
-		auth: 40 * time.Microsecond, wire: 40 * time.Microsecond, api: 80 * time.Microsecond}
-	overWAN = bounds{connect: 200 * time.Microsecond, rtt: 20 * time.Microsecond, tls: 120 * time.Microsecond,
-		auth: 120 * time.Microsecond, wire: 120 * time.Microsecond, api: 120 * time.Microsecond}
+	onLoopback = bounds{connect: 200 * time.Microsecond, rtt: 20 * time.Microsecond, greet: 200 * time.Microsecond,
+		tls: 40 * time.Microsecond, verify: 40 * time.Microsecond, auth: 40 * time.Microsecond, wire: 40 * time.Microsecond, api: 80 * time.Microsecond}
+	overWAN = bounds{connect: 200 * time.Microsecond, rtt: 20 * time.Microsecond, greet: 200 * time.Microsecond,
+		tls: 120 * time.Microsecond, verify: 120 * time.Microsecond, auth: 120 * time.Microsecond, wire: 120 * time.Microsecond, api: 120 * time.Microsecond}
 )
 
 // unbounded is for rows that are there to be compared with.
@@ -41,11 +42,14 @@ type row struct {
 	bound       time.Duration
 	packets     []time.Duration // what the capture says
 	differences []time.Duration // measured minus that
+	early, late []time.Duration // what each is made of: how long before the first packet it began, and after the last it ended
 }
 
-func (r *row) add(m, packets time.Duration) {
-	r.packets = append(r.packets, packets)
-	r.differences = append(r.differences, m-packets)
+func (r *row) add(m, packets span) {
+	r.packets = append(r.packets, packets.took())
+	r.differences = append(r.differences, m.took()-packets.took())
+	r.early = append(r.early, packets.begin-m.begin)
+	r.late = append(r.late, m.end-packets.end)
 }
 
 // broken reports whether the median difference is beyond the bound; no difference at all is, where there is a bound.
@@ -86,7 +90,9 @@ func compare(ms []measured, ts []truth, b bounds) comparison {
 	rows := []row{
 		{phase: "connect", bound: b.connect},
 		{phase: "connect by the kernel's RTT", bound: b.rtt},
+		{phase: "greet", bound: b.greet},
 		{phase: "HelloWritten → Finished", bound: b.tls},
+		{phase: "verify", bound: b.verify},
 		{phase: "auth", bound: b.auth},
 		{phase: "first query, wire", bound: b.wire},
 		{phase: "first query, API", bound: b.api},
@@ -116,25 +122,28 @@ func compare(ms []measured, ts []truth, b bounds) comparison {
 		c.compared++
 		if m.bare {
 			for i, q := range t.queries {
-				rows[min(8+i, 9)].add(m.api[i], q)
+				rows[min(10+i, 11)].add(m.api[i], q)
 			}
 			continue
 		}
 		rows[0].add(m.connect, t.connect)
-		rows[1].add(m.rtt, t.connect)
-		rows[2].add(m.tls, t.tls)
-		rows[3].add(m.auth, t.auth)
+		rows[1].packets = append(rows[1].packets, t.connect.took())
+		rows[1].differences = append(rows[1].differences, m.rtt-t.connect.took())
+		rows[2].add(m.greet, t.greet)
+		rows[3].add(m.tls, t.tls)
+		rows[4].add(m.verify, t.verify)
+		rows[5].add(m.auth, t.auth)
 		for i, q := range t.queries {
-			r := rows[4:6]
+			r := rows[6:8]
 			if i > 0 {
-				r = rows[6:8]
+				r = rows[8:10]
 			}
 			r[0].add(m.wire[i], q)
 			r[1].add(m.api[i], q)
 		}
 	}
-	rows[5].allow(rows[8])
-	rows[7].allow(rows[9])
+	rows[7].allow(rows[10])
+	rows[9].allow(rows[11])
 	return c
 }
 
@@ -167,7 +176,8 @@ func (c comparison) write(w io.Writer, title string) {
 	if !c.complete() {
 		fmt.Fprint(w, ": TOO FEW")
 	}
-	fmt.Fprintf(w, "\n%-28s %5s %9s │ %8s %8s %8s %8s │ %5s\n", "µs", "n", "packets", "p5", "median", "p95", "max", "bound")
+	fmt.Fprintf(w, "\n%-28s %5s %9s │ %8s %8s %8s %8s │ %8s %8s │ %5s\n",
+		"µs", "n", "packets", "p5", "median", "p95", "max", "early", "late", "bound")
 	for _, r := range c.rows {
 		verdict := fmt.Sprintf("%5.0f ok", µs(r.bound))
 		if r.broken() {
@@ -175,9 +185,13 @@ func (c comparison) write(w io.Writer, title string) {
 		} else if r.bound == unbounded {
 			verdict = "    -"
 		}
-		fmt.Fprintf(w, "%-28s %5d %9.1f │ %8.1f %8.1f %8.1f %8.1f │ %s\n", r.phase, len(r.differences), µs(quantile(r.packets, 0.5)),
+		sides := fmt.Sprintf("%8s %8s", "-", "-")
+		if len(r.early) > 0 {
+			sides = fmt.Sprintf("%8.1f %8.1f", µs(quantile(r.early, 0.5)), µs(quantile(r.late, 0.5)))
+		}
+		fmt.Fprintf(w, "%-28s %5d %9.1f │ %8.1f %8.1f %8.1f %8.1f │ %s │ %s\n", r.phase, len(r.differences), µs(quantile(r.packets, 0.5)),
 			µs(quantile(r.differences, 0.05)), µs(quantile(r.differences, 0.5)), µs(quantile(r.differences, 0.95)),
-			µs(quantile(r.differences, 1)), verdict)
+			µs(quantile(r.differences, 1)), sides, verdict)
 	}
 }
 

@@ -7,15 +7,23 @@ import (
 	"time"
 )
 
-// pairs are n connections whose measured times are all by off longer than the packets'.
+// pairs are n connections whose measured times all begin a quarter of off before the packets' and end the rest after them.
 func pairs(n int, off time.Duration) (ms []measured, ts []truth) {
+	const ms1 = time.Millisecond
+	took := func(d, off time.Duration) span {
+		return span{begin: time.Second - off/4, end: time.Second + d + off - off/4}
+	}
 	for i := range n {
-		t := truth{client: 40000 + i, server: "3306", connect: time.Millisecond, tls: 2 * time.Millisecond, auth: 3 * time.Millisecond,
-			queries: []time.Duration{4 * time.Millisecond, 5 * time.Millisecond, 6 * time.Millisecond}}
-		m := measured{client: t.client, server: t.server, connect: t.connect + off, rtt: t.connect + off, tls: t.tls + off, auth: t.auth + off}
-		for _, q := range t.queries {
-			m.wire, m.api = append(m.wire, q+off), append(m.api, q+2*off)
+		of := func(off time.Duration) (s [9]span) {
+			for k := range s {
+				s[k] = took(time.Duration(k+1)*ms1, off)
+			}
+			return s
 		}
+		p, q, twice := of(0), of(off), of(2*off)
+		t := truth{client: 40000 + i, server: "3306", connect: p[0], tls: p[1], auth: p[2], queries: p[3:6], greet: p[6], verify: p[7]}
+		m := measured{client: t.client, server: t.server, connect: q[0], tls: q[1], auth: q[2], wire: q[3:6], greet: q[6], verify: q[7],
+			rtt: q[0].took(), api: twice[3:6]}
 		ms, ts = append(ms, m), append(ts, t)
 	}
 	return ms, ts
@@ -29,11 +37,11 @@ func TestTheMedianDecidesEitherWay(t *testing.T) {
 		{20 * time.Microsecond, ""},
 		{-20 * time.Microsecond, ""},
 		{21 * time.Microsecond, "connect by the kernel's RTT"},
-		{-41 * time.Microsecond, "connect by the kernel's RTT, HelloWritten → Finished, auth, first query, wire, first query, API, " +
+		{-41 * time.Microsecond, "connect by the kernel's RTT, HelloWritten → Finished, verify, auth, first query, wire, first query, API, " +
 			"reused query, wire, reused query, API"},
 	} {
 		ms, ts := pairs(20, tt.off)
-		ms[0].auth += time.Second // one outlier is none of the median's business
+		ms[0].auth.end += time.Second // one outlier is none of the median's business
 		c := compare(ms, ts, onLoopback)
 		var broken []string
 		for _, r := range c.rows {
@@ -74,11 +82,11 @@ func TestAPortUsedAgainIsComparedInOrder(t *testing.T) {
 	ms, ts := pairs(20, 0)
 	for i := range ms {
 		ms[i].client, ts[i].client = 40000, 40000
-		ms[i].auth += time.Duration(i)
-		ts[i].auth += time.Duration(i)
+		ms[i].auth.end += time.Duration(i)
+		ts[i].auth.end += time.Duration(i)
 	}
 	c := compare(ms, ts, onLoopback)
-	if auth := c.rows[3].differences; c.compared != 20 || quantile(auth, 0) != 0 || quantile(auth, 1) != 0 {
+	if auth := c.rows[5].differences; c.compared != 20 || quantile(auth, 0) != 0 || quantile(auth, 1) != 0 {
 		t.Errorf("%d compared, left out %v, differences %v", c.compared, c.left, auth)
 	}
 }
@@ -105,17 +113,19 @@ func TestTheTableSaysWhatIsBroken(t *testing.T) {
 	compare(ms, ts, onLoopback).write(&b, "MySQL, loopback")
 	const want = `
 MySQL, loopback: 19 of 21 connections compared, 2 left out for retransmissions: TOO FEW
-µs                               n   packets │       p5   median      p95      max │ bound
-connect                         18    1000.0 │     30.0     30.0     30.0     30.0 │   200 ok
-connect by the kernel's RTT     18    1000.0 │     30.0     30.0     30.0     30.0 │    20 BROKEN
-HelloWritten → Finished         18    2000.0 │     30.0     30.0     30.0     30.0 │    40 ok
-auth                            18    3000.0 │     30.0     30.0     30.0     30.0 │    40 ok
-first query, wire               18    4000.0 │     30.0     30.0     30.0     30.0 │    40 ok
-first query, API                18    4000.0 │     60.0     60.0     60.0     60.0 │    90 ok
-reused query, wire              36    6000.0 │     30.0     30.0     30.0     30.0 │    40 ok
-reused query, API               36    6000.0 │     60.0     60.0     60.0     60.0 │    90 ok
-without connprof: first          1    4000.0 │     70.0     70.0     70.0     70.0 │     -
-without connprof: reused         2    6000.0 │     70.0     70.0     70.0     70.0 │     -
+µs                               n   packets │       p5   median      p95      max │    early     late │ bound
+connect                         18    1000.0 │     30.0     30.0     30.0     30.0 │      7.5     22.5 │   200 ok
+connect by the kernel's RTT     18    1000.0 │     30.0     30.0     30.0     30.0 │        -        - │    20 BROKEN
+greet                           18    7000.0 │     30.0     30.0     30.0     30.0 │      7.5     22.5 │   200 ok
+HelloWritten → Finished         18    2000.0 │     30.0     30.0     30.0     30.0 │      7.5     22.5 │    40 ok
+verify                          18    8000.0 │     30.0     30.0     30.0     30.0 │      7.5     22.5 │    40 ok
+auth                            18    3000.0 │     30.0     30.0     30.0     30.0 │      7.5     22.5 │    40 ok
+first query, wire               18    4000.0 │     30.0     30.0     30.0     30.0 │      7.5     22.5 │    40 ok
+first query, API                18    4000.0 │     60.0     60.0     60.0     60.0 │     15.0     45.0 │    90 ok
+reused query, wire              36    6000.0 │     30.0     30.0     30.0     30.0 │      7.5     22.5 │    40 ok
+reused query, API               36    6000.0 │     60.0     60.0     60.0     60.0 │     15.0     45.0 │    90 ok
+without connprof: first          1    4000.0 │     70.0     70.0     70.0     70.0 │     17.5     52.5 │     -
+without connprof: reused         2    6000.0 │     70.0     70.0     70.0     70.0 │     17.5     52.5 │     -
 `
 	if b.String() != want {
 		t.Errorf("got%s\nwant%s", b.String(), want)

@@ -41,9 +41,9 @@ type client struct {
 type seen struct {
 	conn      *stamped
 	made      *profiler.Create
-	api       []time.Duration
-	wire      []time.Duration
-	stopwatch []time.Duration
+	api       []span
+	wire      []span
+	stopwatch []span
 	other     []string // events that there should be none of
 }
 
@@ -55,7 +55,7 @@ func (s *seen) Record(_ context.Context, e profiler.Event) {
 		if e.Op.Kind != profiler.OpQuery || e.Op.Err != nil || e.Op.N != uint64(len(s.api)+1) {
 			s.other = append(s.other, fmt.Sprint(e.Op.Kind, e.Op.N, e.Op.Err))
 		}
-		s.api = append(s.api, e.Op.FirstResponse.Sub(e.Op.Start))
+		s.api = append(s.api, spanOf(e.Op.Start, e.Op.FirstResponse.Sub(e.Op.Start)))
 	}
 }
 
@@ -71,8 +71,8 @@ func (s *seen) timed(query func() (finish func() error, err error)) error {
 	if err := finish(); err != nil {
 		return err
 	}
-	s.wire = append(s.wire, s.conn.took())
-	s.stopwatch = append(s.stopwatch, took)
+	s.wire = append(s.wire, s.conn.span())
+	s.stopwatch = append(s.stopwatch, spanOf(begin, took))
 	return nil
 }
 
@@ -116,14 +116,23 @@ func (c client) measured() (m measured, err error) {
 	if cr.Wire.Local != s.conn.LocalAddr().String() || !cr.TLS.Done || cr.TLS.Version != tls.VersionTLS13 || !cr.TCP.Known {
 		return m, fmt.Errorf("create %+v", cr)
 	}
-	for _, p := range []profiler.Phase{profiler.Connect, profiler.TLS, profiler.Auth} {
-		if !cr.Phases[p].Present {
+	for p, of := range map[profiler.Phase]*span{
+		profiler.Connect: &m.connect, profiler.Greet: &m.greet, profiler.TLS: &m.tls, profiler.Verify: &m.verify, profiler.Auth: &m.auth,
+	} {
+		s := cr.Phases[p]
+		if !s.Present {
 			return m, fmt.Errorf("no phase %v in %+v", p, cr)
 		}
+		*of = spanOf(cr.Start.Add(s.Begin), s.Duration)
 	}
-	m.connect, m.rtt, m.auth = cr.Phases[profiler.Connect].Duration, cr.TCP.RTT, cr.Phases[profiler.Auth].Duration
-	m.tls = cr.Phases[profiler.TLS].Begin + cr.Phases[profiler.TLS].Duration - cr.TLS.HelloWritten
+	m.rtt = cr.TCP.RTT
+	m.tls.begin = time.Duration(cr.Start.UnixNano()) + cr.TLS.HelloWritten
 	return m, nil
+}
+
+func spanOf(begin time.Time, took time.Duration) span {
+	at := time.Duration(begin.UnixNano())
+	return span{at, at + took}
 }
 
 // profilerOf is nil, with which nothing is wrapped, for a client without connprof.

@@ -2,7 +2,7 @@ package accuracy
 
 import (
 	"os"
-	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -34,14 +34,29 @@ func truthsOf(t *testing.T, text string) []truth {
 
 func TestTruthsOfARecording(t *testing.T) {
 	const µs = time.Microsecond
-	want := []truth{
-		{client: 58484, server: mysqlPort, connect: 10735*µs + 985, tls: 12147*µs + 354, auth: 10653*µs + 480,
-			queries: []time.Duration{10426*µs + 289, 10602*µs + 110, 10430*µs + 2, 10948*µs + 155}},
-		{client: 42192, server: postgresPort, connect: 14792*µs + 133, tls: 25439*µs + 943, auth: 39620*µs + 783,
-			queries: []time.Duration{10755*µs + 716, 10482*µs + 323, 10413*µs + 906, 10471*µs + 131}},
-	}
-	if got := truthsOf(t, readRecorded(t)); !reflect.DeepEqual(got, want) {
-		t.Errorf("got  %+v\nwant %+v", got, want)
+	for i, want := range []struct {
+		client                            int
+		server                            string
+		connect, greet, tls, verify, auth time.Duration
+		queries                           []time.Duration
+	}{
+		{58484, mysqlPort, 10735*µs + 985, 10406*µs + 243, 12147*µs + 354, 28*µs + 407, 10653*µs + 480,
+			[]time.Duration{10426*µs + 289, 10602*µs + 110, 10430*µs + 2, 10948*µs + 155}},
+		{42192, postgresPort, 14792*µs + 133, 16062*µs + 858, 25439*µs + 943, 36*µs + 244, 39620*µs + 783,
+			[]time.Duration{10755*µs + 716, 10482*µs + 323, 10413*µs + 906, 10471*µs + 131}},
+	} {
+		got := truthsOf(t, readRecorded(t))[i]
+		var queries []time.Duration
+		for _, q := range got.queries {
+			queries = append(queries, q.took())
+		}
+		if got.client != want.client || got.server != want.server || got.connect.took() != want.connect || got.greet.took() != want.greet ||
+			got.tls.took() != want.tls || got.verify.took() != want.verify || got.auth.took() != want.auth || !slices.Equal(queries, want.queries) {
+			t.Errorf("got  %+v\nwant %+v", got, want)
+		}
+		if got.greet.begin != got.connect.end || got.verify.begin != got.tls.end || got.auth.begin != got.verify.end {
+			t.Errorf("there are gaps in %+v", got)
+		}
 	}
 }
 

@@ -57,5 +57,8 @@ func (s *stamped) begin() {
 	s.read.Store(0)
 }
 
-// took is what passed since begin, from the first Write to the last Read.
-func (s *stamped) took() time.Duration { return time.Duration(s.read.Load() - s.wrote.Load()) }
+// span is from the first Write since begin to the last Read.
+func (s *stamped) span() span {
+	at := time.Duration(origin.UnixNano())
+	return span{at + time.Duration(s.wrote.Load()), at + time.Duration(s.read.Load())}
+}

@@ -2,15 +2,22 @@ package accuracy
 
 import "time"
 
+// A span is a part of a connection's life, from begin to end, both since 1970.
+type span struct{ begin, end time.Duration }
+
+func (s span) took() time.Duration { return s.end - s.begin }
+
 // A truth is what the packets show of one connection. Phases begin and end as connprof's do, with the packet in place of the call that
 // wrote or read it.
 type truth struct {
 	client        int    // the client's port
 	server        string // the server's port
-	connect       time.Duration
-	tls           time.Duration // first byte of the ClientHello → the client's Finished, the end in TLS 1.3
-	auth          time.Duration // the client's first data after its Finished → the server's last before the first query
-	queries       []time.Duration
+	connect       span
+	greet         span // the server's SYN and ACK → its first data
+	tls           span // first byte of the ClientHello → the client's Finished, the end in TLS 1.3
+	verify        span // → the client's first data after its Finished
+	auth          span // → the server's last before the first query
+	queries       []span
 	retransmitted bool // before the last query's answer
 }
 
@@ -37,11 +44,11 @@ func truths(ps []packet) []truth {
 func truthOf(ps []packet) (t truth, whole bool) {
 	t.client, t.server = ps[0].client, ps[0].server
 	// Instants, 0 until seen. A request's answer ends with the server's last data before the client's next.
-	var syn, accepted, hello, finished, login, answered, query time.Duration
+	var syn, accepted, greeted, hello, finished, login, answered, query time.Duration
 	asked, repeated := false, false
 	end := func() {
 		if query != 0 && answered > query {
-			t.queries = append(t.queries, answered-query)
+			t.queries = append(t.queries, span{query, answered})
 			t.retransmitted = repeated
 		}
 		query = 0
@@ -56,6 +63,9 @@ func truthOf(ps []packet) (t truth, whole bool) {
 		case p.size == 0:
 		case !p.fromClient:
 			answered = p.at
+			if greeted == 0 {
+				greeted = p.at
+			}
 		case finished == 0:
 			if hello == 0 {
 				hello = p.helloAt
@@ -70,7 +80,7 @@ func truthOf(ps []packet) (t truth, whole bool) {
 			}
 			if p.query && !asked {
 				asked = true
-				t.auth = answered - login
+				t.auth = span{login, answered}
 			}
 			if p.query {
 				query = p.at
@@ -78,6 +88,6 @@ func truthOf(ps []packet) (t truth, whole bool) {
 		}
 	}
 	end()
-	t.connect, t.tls = accepted-syn, finished-hello
-	return t, syn != 0 && accepted != 0 && hello != 0 && finished != 0 && t.auth > 0 && len(t.queries) > 0
+	t.connect, t.greet, t.tls, t.verify = span{syn, accepted}, span{accepted, greeted}, span{hello, finished}, span{finished, login}
+	return t, syn != 0 && accepted != 0 && hello != 0 && finished != 0 && t.auth.took() > 0 && len(t.queries) > 0
 }

@@ -43,7 +43,7 @@ func TestALoginInTheClearShowsItsMethod(t *testing.T) {
 	defer root.Close()
 	for _, statement := range []string{
 		"INSTALL SONAME 'auth_ed25519'",
-		"CREATE USER ed IDENTIFIED VIA ed25519 USING PASSWORD('ed-password')",
+		"CREATE OR REPLACE USER ed IDENTIFIED VIA ed25519 USING PASSWORD('ed-password')",
 		"GRANT ALL ON " + mariadbtest.Database + ".* TO ed",
 	} {
 		if _, err := root.ExecContext(t.Context(), statement); err != nil {

@@ -179,12 +179,16 @@ func TestEachFailureHasAClass(t *testing.T) {
 			cfg := mysql.NewConfig()
 			cfg.User, cfg.Passwd, cfg.Net, cfg.Addr, cfg.Logger = "app", "secret", "tcp", script(t, server), &mysql.NopLogger{}
 			tt.change(cfg)
+			patience := 10 * time.Second
+			if tt.class == profiler.ClassTimeout || tt.class == profiler.ClassProtocol { // some of the latter wait for more to come, too
+				patience = 250 * time.Millisecond
+			}
 			run := func(p *profiler.Profiler) error {
 				c, err := Connector(p, cfg)
 				if err != nil {
 					t.Fatal(err)
 				}
-				ctx, cancel := context.WithTimeout(t.Context(), 150*time.Millisecond)
+				ctx, cancel := context.WithTimeout(t.Context(), patience)
 				defer cancel()
 				var conn driver.Conn
 				if conn, err = c.Connect(ctx); err == nil {
