@@ -40,7 +40,7 @@ const (
 	// ClassAlert: the server refused the handshake for another reason, such as no common version.
 	ClassAlert
 	// ClassProtocol: what came was not what the protocol says: no TLS, another protocol (Wire.Protocol), TLS not offered. It counts where a
-	// deadline or a close ended a create that had begun like this.
+	// deadline, a close or the driver's giving up ended a create that had begun like this.
 	ClassProtocol
 	// ClassRejected: the server said no: with an error of its own in place of a greeting (too many connections), to the login, or to a
 	// statement after it. Wire.ServerError has its code where it was in the clear.
@@ -90,12 +90,12 @@ func ClassOf(cr *Create) ErrorClass {
 		return false
 	}
 	switch {
-	case cr.Outcome == Canceled:
-		return ClassCanceled
-	case cr.Wire.Mismatch:
+	case cr.Wire.Mismatch: // before what ended the wait for something better
 		return ClassProtocol
 	case cr.Wire.ServerError != ServerError{}:
 		return ClassRejected
+	case cr.Outcome == Canceled:
+		return ClassCanceled
 	case cr.Outcome == Timeout, timeout(err):
 		return ClassTimeout
 	case errors.As(err, &dns) && dns.IsNotFound:

@@ -45,7 +45,7 @@ func TestErrorsHaveFewClasses(t *testing.T) {
 		{Create{Err: driver, Failed: Greet}, ClassProtocol},
 		{Create{Err: driver, Outcome: Timeout, Failed: Greet, Wire: Wire{Mismatch: true}}, ClassProtocol},
 		{Create{Err: driver, Cause: io.EOF, Failed: Hello, Wire: Wire{Mismatch: true}}, ClassProtocol},
-		{Create{Err: context.Canceled, Outcome: Canceled, Failed: Greet, Wire: Wire{Mismatch: true}}, ClassCanceled},
+		{Create{Err: context.Canceled, Outcome: Canceled, Failed: Greet, Wire: Wire{Mismatch: true}}, ClassProtocol},
 		{Create{Err: driver, Failed: Greet, Wire: Wire{ServerError: ServerError{Code: 1040}}}, ClassRejected},
 		{Create{Err: driver, Cause: io.EOF, Failed: Auth, Wire: Wire{ServerError: ServerError{State: [5]byte([]byte("28P01"))}}}, ClassRejected},
 		{Create{Err: driver, Failed: AuthSetup}, ClassRejected},
