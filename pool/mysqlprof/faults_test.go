@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"database/sql/driver"
 	"net"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -82,12 +83,12 @@ func failures(t *testing.T) []failing {
 			c.DialFunc = func(ctx context.Context, _, _ string) (net.Conn, error) { <-ctx.Done(); return nil, ctx.Err() }
 		}, profiler.Connect, profiler.ClassTimeout},
 		{"a reset instead of a greeting", func(nc net.Conn) {
-			time.Sleep(10 * time.Millisecond) // else connect may be what sees it
+			time.Sleep(50 * time.Millisecond) // else connect may be what sees it
 			reset(nc)
 		}, clear, profiler.Greet, profiler.ClassReset},
 		{"a close instead of a greeting", func(net.Conn) {}, clear, profiler.Greet, profiler.ClassClosed},
 		{"an HTTP server that waits", func(nc net.Conn) { nc.Write([]byte("HTTP/1.1 400 Bad Request\r\n\r\n")); hang(nc) }, clear,
-			profiler.Greet, profiler.ClassProtocol}, // the driver takes it for the beginning of a long packet
+			profiler.Greet, profiler.ClassProtocol},
 		{"an HTTP server that closes", func(nc net.Conn) { nc.Write([]byte("HTTP/1.1 400 Bad Request\r\n\r\n")) }, clear,
 			profiler.Greet, profiler.ClassProtocol},
 		{"an SSH server", func(nc net.Conn) { nc.Write([]byte("SSH-2.0-OpenSSH_9.2p1\r\n")); hang(nc) }, over(only13),
@@ -141,6 +142,9 @@ func failures(t *testing.T) []failing {
 	}
 }
 
+// waiting are the failures in which the driver takes what came for the beginning of something longer.
+var waiting = []string{"an HTTP server that waits", "an SSH server", "an alert of TLS"}
+
 // words are what the other side showed in the clear: its protocol, and the number of its error.
 type words struct {
 	protocol profiler.Protocol
@@ -180,8 +184,9 @@ func TestEachFailureHasAClass(t *testing.T) {
 			cfg.User, cfg.Passwd, cfg.Net, cfg.Addr, cfg.Logger = "app", "secret", "tcp", script(t, server), &mysql.NopLogger{}
 			tt.change(cfg)
 			patience := 10 * time.Second
-			if tt.class == profiler.ClassTimeout || tt.class == profiler.ClassProtocol { // some of the latter wait for more to come, too
-				patience = 250 * time.Millisecond
+			if tt.class == profiler.ClassTimeout || slices.Contains(waiting, tt.name) {
+				t.Parallel()
+				patience = time.Second // enough to get there on a busy machine
 			}
 			run := func(p *profiler.Profiler) error {
 				c, err := Connector(p, cfg)
