@@ -74,7 +74,7 @@
 //
 // # Exemplars
 //
-// Exemplars is a Sink that keeps a few examples of sampled traces for connprof.query.duration. It is for programs that have a Sink anyway,
+// Exemplars is a Sink that keeps a few examples of sampled traces for connprof.query.duration and db.client.operation.duration. It is for programs that have a Sink anyway,
 // such as oteltrace's.
 //
 //	var x otelmetric.Exemplars

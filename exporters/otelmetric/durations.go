@@ -32,8 +32,13 @@ func (h *durations) add(attrs attribute.Set, e, whole *profiler.EndpointReport, 
 		return
 	}
 	added := durationPoint{attrs: attrs, d: d, extremes: whole.Distribution(m, o).Count == d.Count}
-	if h.name == queryDuration.name {
-		added.exemplars = h.c.exemplars.of(e.Endpoint, m == profiler.MeasureReusedQuery, o, h.c.from, h.c.at)
+	switch m {
+	case profiler.MeasureFirstQuery:
+		added.exemplars = h.c.exemplars.of(e.Endpoint, ofFirst, o, h.c.from, h.c.at)
+	case profiler.MeasureReusedQuery:
+		added.exemplars = h.c.exemplars.of(e.Endpoint, ofReused, o, h.c.from, h.c.at)
+	case profiler.MeasureOperation:
+		added.exemplars = h.c.exemplars.of(e.Endpoint, ofWhole, o, h.c.from, h.c.at)
 	}
 	i, ok := h.byAttr[attrs.Equivalent()]
 	if !ok {

@@ -14,11 +14,12 @@ import (
 	"github.com/connprof/connprof/profiler"
 )
 
-// Exemplars is a profiler.Sink that keeps examples for connprof.query.duration: the trace and span that a query ran under, if sampled. Of
-// each endpoint, kind of query and outcome it keeps the latest of each doubling of the duration, 16 in all from 4 µs up. Put it among
+// Exemplars is a profiler.Sink that keeps examples for connprof.query.duration and db.client.operation.duration: the trace and span that a
+// query ran under, if sampled. Of each endpoint, kind of query and outcome it keeps the latest of each doubling of the duration, 16 in all
+// from 4 µs up. Put it among
 // Profiler.Sinks and into Producer.Exemplars. The zero value is ready.
 //
-// It declines all but first responses under a sampled span, so that a query under a context that is not sampled costs one look into that; no
+// It declines all that is not under a sampled span, so that a query under a context that is not sampled costs one look into that; no
 // query allocates once its endpoint is known.
 type Exemplars struct {
 	mu       sync.Mutex                                       // held while byTarget is replaced
@@ -34,8 +35,18 @@ const (
 	firstSlot     = 13 // bits of the first slot's upper bound: 2^13 ns
 )
 
-// A reservoir holds the examples of one endpoint, by first or reused and outcome.
-type reservoir [2][len(outcomes)][numSlots]slot
+// exampleOf is what a duration is an example of.
+type exampleOf uint8
+
+const (
+	ofFirst  exampleOf = iota // the first query on a connection, to its first response
+	ofReused                  // a later one
+	ofWhole                   // any, to its end
+	numExamples
+)
+
+// A reservoir holds the examples of one endpoint, by what they are of and outcome.
+type reservoir [numExamples][len(outcomes)][numSlots]slot
 
 type slot struct {
 	mu sync.Mutex
@@ -46,13 +57,20 @@ type slot struct {
 }
 
 // Wants declines what Record has no use for.
-func (x *Exemplars) Wants(ctx context.Context, k profiler.Kind, _ *profiler.Conn, _ uint64) bool {
-	return k == profiler.KindFirstResponse && trace.SpanContextFromContext(ctx).IsSampled()
+func (x *Exemplars) Wants(ctx context.Context, _ profiler.Kind, _ *profiler.Conn, _ uint64) bool {
+	return trace.SpanContextFromContext(ctx).IsSampled()
 }
 
-// Record keeps a query at its first response.
+// Record keeps a query at its first response, and at its end.
 func (x *Exemplars) Record(ctx context.Context, e profiler.Event) {
-	if e.Kind != profiler.KindFirstResponse {
+	of, at := ofWhole, e.Op.End
+	switch e.Kind {
+	case profiler.KindFirstResponse:
+		if of, at = ofReused, e.Op.FirstResponse; e.Op.N == 1 {
+			of = ofFirst
+		}
+	case profiler.KindOperation:
+	default:
 		return
 	}
 	sc := trace.SpanContextFromContext(ctx)
@@ -63,20 +81,13 @@ func (x *Exemplars) Record(ctx context.Context, e profiler.Event) {
 	if r == nil {
 		return
 	}
-	d := max(0, e.Op.FirstResponse.Sub(e.Op.Start))
-	s := &r[kindOf(e.Op.N > 1)][e.Op.Outcome][min(max(bits.Len64(uint64(d))-firstSlot, 0), numSlots-1)]
+	d := max(0, at.Sub(e.Op.Start))
+	s := &r[of][e.Op.Outcome][min(max(bits.Len64(uint64(d))-firstSlot, 0), numSlots-1)]
 	if !s.mu.TryLock() { // another query of about this duration is being kept: as good an example
 		return
 	}
-	s.at, s.d, s.t, s.s = e.Op.FirstResponse, d, sc.TraceID(), sc.SpanID()
+	s.at, s.d, s.t, s.s = at, d, sc.TraceID(), sc.SpanID()
 	s.mu.Unlock()
-}
-
-func kindOf(reused bool) int {
-	if reused {
-		return 1
-	}
-	return 0
 }
 
 // reservoir finds an endpoint's, or makes it; nil if there are too many.
@@ -105,7 +116,7 @@ func (x *Exemplars) reservoir(e profiler.Endpoint) *reservoir {
 }
 
 // of returns the examples that are later than one instant and not later than another.
-func (x *Exemplars) of(e profiler.Endpoint, reused bool, o profiler.Outcome, after, upTo time.Time) (es []metricdata.Exemplar[float64]) {
+func (x *Exemplars) of(e profiler.Endpoint, of exampleOf, o profiler.Outcome, after, upTo time.Time) (es []metricdata.Exemplar[float64]) {
 	if x == nil {
 		return nil
 	}
@@ -113,7 +124,7 @@ func (x *Exemplars) of(e profiler.Endpoint, reused bool, o profiler.Outcome, aft
 	if m == nil || (*m)[e] == nil {
 		return nil
 	}
-	slots := &(*m)[e][kindOf(reused)][o]
+	slots := &(*m)[e][of][o]
 	for i := range slots {
 		s := &slots[i]
 		s.mu.Lock()

@@ -66,6 +66,10 @@ func TestExemplarsAreTheLatestOfSampledTraces(t *testing.T) {
 		if got := fmt.Sprint(traces(produce(t, delta)["connprof.query.duration"])); got != want {
 			t.Errorf("delta: got %s, want %s", got, want)
 		}
+		want = fmt.Sprint(map[byte]time.Duration{3: 12 * ms, 4: 100 * ms, 5: 10 * ms}) // with their rows
+		if got := fmt.Sprint(traces(produce(t, m)["db.client.operation.duration"])); got != want {
+			t.Errorf("whole operations: got %s, want %s", got, want)
+		}
 		query(under(6, trace.FlagsSampled), c, 7*ms, nil)
 		want = fmt.Sprint(map[byte]time.Duration{6: 7 * ms, 4: 50 * ms, 5: 5 * ms})
 		if got := fmt.Sprint(traces(produce(t, m)["connprof.query.duration"])); got != want {
@@ -126,7 +130,7 @@ func TestBoundsKeepingAnExampleAllocatesNothing(t *testing.T) {
 	}
 }
 
-func TestExemplarsWantOnlySampledFirstResponses(t *testing.T) {
+func TestExemplarsWantOnlyWhatIsSampled(t *testing.T) {
 	var x otelmetric.Exemplars
 	for _, tt := range []struct {
 		ctx  context.Context
@@ -134,7 +138,7 @@ func TestExemplarsWantOnlySampledFirstResponses(t *testing.T) {
 		want bool
 	}{
 		{under(1, trace.FlagsSampled), profiler.KindFirstResponse, true},
-		{under(1, trace.FlagsSampled), profiler.KindOperation, false},
+		{under(1, trace.FlagsSampled), profiler.KindOperation, true},
 		{under(1, 0), profiler.KindFirstResponse, false},
 		{context.Background(), profiler.KindFirstResponse, false},
 	} {

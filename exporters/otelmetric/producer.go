@@ -24,7 +24,7 @@ type Producer struct {
 	MaxSize int
 	// WithoutConnections leaves out what Register makes instruments of, for a program that calls it.
 	WithoutConnections bool
-	// Exemplars, if set, also give connprof.query.duration examples of sampled traces. Producers may share them.
+	// Exemplars, if set, also give connprof.query.duration and db.client.operation.duration examples of sampled traces. Producers may share them.
 	Exemplars *Exemplars
 
 	mu       sync.Mutex

@@ -3,11 +3,13 @@ package oteltrace_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/go-sql-driver/mysql"
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/attribute"
 
@@ -156,4 +158,47 @@ func TestAFailedCreateHasAClassAndItsLoginsTurns(t *testing.T) {
 	for _, s := range r.spans.Ended() {
 		require.Empty(t, s.Events(), "an exception would hold the text")
 	}
+}
+
+func TestAThousandErrorsAndTextsGiveFewValuesAndNoneOfTheirWords(t *testing.T) {
+	r := newRig()
+	r.sink.QueryText = true
+	ctx, span := r.tracer.Start(context.Background(), "GET /")
+	c := r.pooled(ctx, secured...)
+	for i := range 1000 {
+		o := c.Begin(ctx, profiler.OpQuery, profiler.Now())
+		o.Text = fmt.Sprintf("SELECT a FROM t WHERE secret = 'secret %d' AND n = %d", i, i)
+		o.End(ctx, profiler.Now(), fmt.Errorf("Duplicate entry 'secret %d': %w", i, &mysql.MySQLError{Number: 1062, Message: fmt.Sprint("secret ", i)}))
+	}
+	span.End()
+	values := map[attribute.Key]map[any]bool{}
+	most := 0
+	for _, s := range r.ended(t)["SELECT t"] {
+		most = max(most, len(s.Attributes()))
+		require.NotContains(t, s.Status().Description, "secret")
+		require.Empty(t, s.Events())
+		for k, v := range attributesOf(s) {
+			if values[k] == nil {
+				values[k] = map[any]bool{}
+			}
+			values[k][v] = true
+		}
+	}
+	require.Equal(t, map[any]bool{"1062": true}, values["error.type"])
+	require.Equal(t, map[any]bool{"SELECT a FROM t WHERE secret = ? AND n = ?": true}, values["db.query.text"])
+	for k, vs := range values {
+		if _, number := firstOf(vs).(float64); len(vs) > 1 && !number && k != "connprof.query.index" && k != "connprof.connection.reused" {
+			t.Errorf("%s has %d values", k, len(vs))
+		}
+	}
+	if most > 40 {
+		t.Errorf("%d attributes on a span", most)
+	}
+}
+
+func firstOf(vs map[any]bool) any {
+	for v := range vs {
+		return v
+	}
+	return nil
 }

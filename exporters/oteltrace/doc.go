@@ -79,7 +79,7 @@
 //	connprof.query.lost               query: what earlier attempts took, before the span
 //	connprof.query.stale_idle         query: how long the dead connection had been idle that it met first
 //	connprof.query.selection          query: what choosing a MongoDB server took, before the wait
-//	connprof.query.prepared           query: once (a statement was prepared for this call), before (by the caller)
+//	connprof.query.prepared           query: once (a statement was prepared for this call), before (by the caller), kept (by the driver)
 //	connprof.tls.amortized            query: connprof.connection.tls.duration / connprof.query.index
 //	connprof.wait, connprof.queued    query: the caller's wait, and its part not spent on the create it waited for
 //	connprof.waited_for               query: free (a connection that was there), create (its own), background_create (the pool's)
