@@ -16,7 +16,7 @@ import (
 )
 
 // chaos is a driver whose connections take their time, die now and then, and honour contexts.
-type chaos struct{ made, ended atomic.Int64 }
+type chaos struct{ made, ended, making atomic.Int64 }
 
 type chaosConn struct {
 	of   *chaos
@@ -28,6 +28,8 @@ type reached struct{}
 
 func (c *chaos) Driver() driver.Driver { return nil }
 func (c *chaos) Connect(ctx context.Context) (driver.Conn, error) {
+	c.making.Add(1)
+	defer c.making.Add(-1)
 	if rand.IntN(50) == 0 {
 		return nil, io.ErrUnexpectedEOF
 	}
@@ -56,11 +58,11 @@ func (c *chaosConn) ResetSession(context.Context) error {
 }
 
 func (c *chaosConn) run(ctx context.Context) error {
+	if rand.IntN(40) == 0 { // the caller may give up before it is tried again
+		return driver.ErrBadConn
+	}
 	if n, ok := ctx.Value(reached{}).(*atomic.Int64); ok {
 		n.Add(1)
-	}
-	if rand.IntN(40) == 0 {
-		return driver.ErrBadConn
 	}
 	select {
 	case <-ctx.Done():
@@ -164,7 +166,11 @@ func TestStressWithCancelsKillsAndResizes(t *testing.T) {
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	for d.ended.Load() != d.made.Load() { // rows of a cancelled context are closed on a goroutine of database/sql's
+	// Rows of a cancelled context are closed, and connections for the pool made, on goroutines of database/sql's.
+	for deadline := time.Now().Add(10 * time.Second); d.making.Load() > 0 || d.ended.Load() != d.made.Load() || len(p.Conns()) > 0; {
+		if time.Now().After(deadline) {
+			break
+		}
 		time.Sleep(time.Millisecond)
 	}
 	r := p.Report()
