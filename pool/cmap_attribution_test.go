@@ -18,12 +18,9 @@ import (
 // connections with several in the making at once. The oracle: the server numbers its connections and logs the port of each client; the
 // driver reports that number with each command; and only a pool's connection logs in.
 //
-// It makes a thousand connections a setting, or as many as CONNPROF_CHURN says.
+// It makes as many connections a setting as churned says.
 func TestAttribution(t *testing.T) {
-	many := 1000
-	if n, err := strconv.Atoi(os.Getenv("CONNPROF_CHURN")); err == nil {
-		many = n
-	}
+	many := churned()
 	drivers(t, func(t *testing.T, d driver) {
 		for _, c := range []churn{
 			{name: "maxConnecting=2", maxConnecting: 2, dials: many},
@@ -34,6 +31,14 @@ func TestAttribution(t *testing.T) {
 			t.Run(c.name, func(t *testing.T) { c.run(t, d) })
 		}
 	})
+}
+
+// churned is how many connections come and go: 400, or what CONNPROF_CHURN says.
+func churned() int {
+	if n, err := strconv.Atoi(os.Getenv("CONNPROF_CHURN")); err == nil {
+		return n
+	}
+	return 400
 }
 
 // churn is a load under which connections come and go: clients whose goroutines come in bursts, farther apart than maxIdleTimeMS.
