@@ -67,9 +67,8 @@ type CMAP struct {
 	onePending atomic.Pointer[pending]
 	pendings   atomic.Int32
 
-	asks      atomic.Uint64 // callers who asked for a connection so far
-	waiting   atomic.Int32  // len(joining)
-	holding   atomic.Int32  // len(held)
+	waiting   atomic.Int32 // len(joining)
+	holding   atomic.Int32 // len(held)
 	awaited   atomic.Int64
 	draining  atomic.Int64
 	abandoned atomic.Int64

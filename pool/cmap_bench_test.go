@@ -22,18 +22,18 @@ func reused(tb testing.TB, p *profiler.Profiler) (command, all func()) {
 	m := &CMAP{Profiler: p, Endpoint: profiler.Endpoint{System: "mongodb"}}
 	const address, driver = "localhost:27017", "localhost:27017[-17]"
 	for id := range uint64(100) {
-		m.Pool(PoolEvent{Type: connectionCreated, Address: address, ConnectionID: id})
-		m.Pool(PoolEvent{Type: connectionReady, Address: address, ConnectionID: id})
+		m.Pool(&PoolEvent{Type: connectionCreated, Address: address, ConnectionID: id})
+		m.Pool(&PoolEvent{Type: connectionReady, Address: address, ConnectionID: id})
 	}
 	ctx := benchContext()
 	command = func() {
-		m.Command(ctx, CommandEvent{ConnectionID: driver, Name: "find", Database: "test", Duration: 80 * time.Microsecond})
+		m.Command(ctx, &CommandEvent{ConnectionID: driver, Name: "find", Database: "test", Duration: 80 * time.Microsecond})
 	}
 	all = func() {
-		m.Pool(PoolEvent{Type: "ConnectionCheckOutStarted", Address: address})
-		m.Pool(PoolEvent{Type: connectionCheckedOut, Address: address, ConnectionID: 17, Duration: time.Microsecond})
+		m.Pool(&PoolEvent{Type: "ConnectionCheckOutStarted", Address: address})
+		m.Pool(&PoolEvent{Type: connectionCheckedOut, Address: address, ConnectionID: 17, Duration: time.Microsecond})
 		command()
-		m.Pool(PoolEvent{Type: connectionCheckedIn, Address: address, ConnectionID: 17})
+		m.Pool(&PoolEvent{Type: connectionCheckedIn, Address: address, ConnectionID: 17})
 	}
 	all()
 	if got := m.Stats(); p.Enabled() && (got.Unjoined != 0 || got.Pending != 0) {
@@ -80,8 +80,8 @@ func BenchmarkCMAPConnection(b *testing.B) {
 	m := &CMAP{Profiler: new(profiler.Profiler)}
 	b.ReportAllocs()
 	for b.Loop() {
-		m.Pool(PoolEvent{Type: connectionCreated, Address: "localhost:27017", ConnectionID: 1})
-		m.Pool(PoolEvent{Type: connectionReady, Address: "localhost:27017", ConnectionID: 1})
-		m.Pool(PoolEvent{Type: connectionClosed, Address: "localhost:27017", ConnectionID: 1, Reason: "idle"})
+		m.Pool(&PoolEvent{Type: connectionCreated, Address: "localhost:27017", ConnectionID: 1})
+		m.Pool(&PoolEvent{Type: connectionReady, Address: "localhost:27017", ConnectionID: 1})
+		m.Pool(&PoolEvent{Type: connectionClosed, Address: "localhost:27017", ConnectionID: 1, Reason: "idle"})
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/connprof/connprof/profiler"
 )
 
-// Command takes the end of a command, under the operation's context and on the goroutine that the driver reports it on.
-func (m *CMAP) Command(ctx context.Context, e CommandEvent) {
+// Command takes the end of a command, under the operation's context and on the goroutine that the driver reports it on. It does not keep e.
+func (m *CMAP) Command(ctx context.Context, e *CommandEvent) {
 	if !m.Profiler.Enabled() {
 		return
 	}
@@ -30,8 +30,8 @@ func (m *CMAP) Command(ctx context.Context, e CommandEvent) {
 		m.unjoined.Add(1)
 		return
 	}
-	var op profiler.Op
-	k.conn.BeginSelected(&op, ctx, profiler.OpCommand, now.Add(-e.Duration))
+	op := &k.op // its fields are the driver's names, of which there are few: nothing large is kept
+	k.conn.BeginSelected(op, ctx, profiler.OpCommand, now.Add(-e.Duration))
 	op.Name, op.NS, op.Turns = e.Name, e.Database, 1
 	var s started
 	if k.text.known {
@@ -40,7 +40,7 @@ func (m *CMAP) Command(ctx context.Context, e CommandEvent) {
 	}
 	tries := 0
 	if m.holding.Load() > 0 {
-		if h := m.repeated(ctx, &e, &s); h != nil && h.maybe {
+		if h := m.repeated(ctx, e, &s); h != nil && h.maybe {
 			op.AttemptsUnknown()
 		} else if h != nil {
 			tries = h.tries + 1
@@ -48,7 +48,7 @@ func (m *CMAP) Command(ctx context.Context, e CommandEvent) {
 		}
 	}
 	if e.Err == nil {
-		if m.succeeded(k, &e, &op) {
+		if m.succeeded(k, e, op) {
 			op.Exclude(now)
 			return
 		}
@@ -56,11 +56,10 @@ func (m *CMAP) Command(ctx context.Context, e CommandEvent) {
 			e.RetryableWrite = true
 		}
 	}
-	if (e.RetryableRead || e.RetryableWrite || e.Overloaded) && m.hold(ctx, &e, &s, &op, tries, now) {
+	if (e.RetryableRead || e.RetryableWrite || e.Overloaded) && m.hold(ctx, e, &s, op, tries, now) {
 		return
 	}
-	op.Responded(ctx, now, e.Err)
-	op.End(ctx, now, e.Err)
+	op.End(ctx, now, e.Err) // its first response, too
 	if e.Err != nil {
 		o := op.Outcome()
 		k.gaveUp = o == profiler.Timeout || o == profiler.Canceled

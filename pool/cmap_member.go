@@ -39,13 +39,14 @@ type member struct {
 	out    atomic.Bool // checked out
 	closed atomic.Bool
 
-	asksBefore atomic.Uint64 // until its first use: CMAP.asks when its create began, and 1
+	asksBefore atomic.Int64 // until its first use: pending.asked when its create began, and 1; 0 if not known
 
 	removed    atomic.Bool // out of the slot, for recent
 	draining   atomic.Bool // came back while a reply is still to come
 	gaveUp     bool        // the user's: its last command ended before its reply
 	collection string      // the user's: the last one that a reply named
 	text       started     // the user's: the command that began and has not ended
+	op         profiler.Op // the user's: of the command that is reported now
 	site       *site
 }
 

@@ -9,7 +9,8 @@ import (
 // pending counts the callers who wait at one address. It outlives the address's site, so that each caller is taken off where it was added.
 type pending struct {
 	address  string
-	callers  atomic.Int64
+	asked    atomic.Int64 // callers who ever asked for a connection
+	answered atomic.Int64 // those of them who have one, or are told that there is none
 	timeouts atomic.Int64
 }
 
@@ -33,16 +34,27 @@ func (m *CMAP) pendingOf(address string) *pending {
 	return p
 }
 
-// waits counts a caller who asks, and n = -1 one who has an answer.
-func (p *pending) waits(n int64) {
+func (p *pending) asks() {
 	if p != nil {
-		p.callers.Add(n)
+		p.asked.Add(1)
 	}
+}
+
+func (p *pending) answer() {
+	if p != nil {
+		p.answered.Add(1)
+	}
+}
+
+// callers is how many wait now: read in this order, it is never too few for long.
+func (p *pending) callers() int64 {
+	answered := p.answered.Load()
+	return max(0, p.asked.Load()-answered)
 }
 
 // failed counts an answer that came to nothing; one whose deadline passed is a timeout, one who gave up is none.
 func (p *pending) failed(e *PoolEvent) {
-	p.waits(-1)
+	p.answer()
 	if p != nil && e.Reason == "timeout" && !errors.Is(e.Err, context.Canceled) {
 		p.timeouts.Add(1)
 	}

@@ -14,31 +14,30 @@ var noCaller context.Context
 
 var errAbandoned = errors.New("pool: the driver began another connection before this one was ready")
 
-// Pool takes an event of the client's pools, on the goroutine that the driver reports it on.
-func (m *CMAP) Pool(e PoolEvent) {
+// Pool takes an event of the client's pools, on the goroutine that the driver reports it on. It does not keep e.
+func (m *CMAP) Pool(e *PoolEvent) {
 	switch e.Type {
 	case connectionCheckedOut:
-		m.pendingOf(e.Address).waits(-1)
-		m.checkedOut(&e)
+		m.pendingOf(e.Address).answer()
+		m.checkedOut(e)
 	case connectionCheckedIn:
-		m.checkedIn(&e)
+		m.checkedIn(e)
 	case connectionCreated:
-		m.created(&e)
+		m.created(e)
 	case connectionReady:
-		m.ready(&e)
+		m.ready(e)
 	case connectionClosed:
-		m.closed(&e)
+		m.closed(e)
 	case poolCreated:
-		m.poolCreated(&e)
+		m.poolCreated(e)
 	case checkOutStarted:
-		m.checkOutStarted()
 		m.asking()
-		m.pendingOf(e.Address).waits(1)
+		m.pendingOf(e.Address).asks()
 	case checkOutFailed:
-		m.pendingOf(e.Address).failed(&e)
-		m.checkOutFailed(&e)
+		m.pendingOf(e.Address).failed(e)
+		m.checkOutFailed(e)
 	case poolClosed:
-		m.poolClosed(&e)
+		m.poolClosed(e)
 	}
 }
 
@@ -46,7 +45,9 @@ func (m *CMAP) Pool(e PoolEvent) {
 func (m *CMAP) created(e *PoolEvent) {
 	g := goid.Get()
 	k := &member{slot: slot{e.Address, e.ConnectionID}, creator: g}
-	k.asksBefore.Store(m.asks.Load() + 1)
+	if p := m.pendingOf(e.Address); p != nil {
+		k.asksBefore.Store(p.asked.Load() + 1)
+	}
 	on := m.Profiler.Enabled()
 	e1 := m.endpoint(e.Address)
 	left := m.open(g, &opening{of: k})
@@ -168,7 +169,9 @@ func (m *CMAP) checkedIn(e *PoolEvent) {
 		}
 	}
 	k.out.Store(false)
-	m.notRepeated(true)
+	if m.holding.Load() > 0 {
+		m.notRepeated(true)
+	}
 	if !k.known.Load() || k.closed.Load() {
 		m.mu.Lock()
 		m.unjoinLocked(k)

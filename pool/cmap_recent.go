@@ -37,16 +37,18 @@ func (r *recent) forget(k *member) {
 	}
 }
 
-// place is the driver's number of a connection, "address[-N]", as far as it tells places apart.
+// place is the driver's number of a connection, "address[-N]", as far as it tells places apart: its last digits.
 func place(driver string) uint {
-	n, unit := uint(0), uint(1)
-	for i := len(driver) - 2; i >= 0 && unit <= 100; i-- {
-		d := driver[i] - '0'
-		if d > 9 {
-			break
+	i := len(driver) - 2
+	if i < 2 {
+		return 0
+	}
+	n := uint(driver[i] - '0')
+	if d := driver[i-1] - '0'; d <= 9 {
+		n += 10 * uint(d)
+		if d := driver[i-2] - '0'; d <= 9 {
+			n += 100 * uint(d)
 		}
-		n += uint(d) * unit
-		unit *= 10
 	}
 	return n % recentSize
 }

@@ -15,7 +15,7 @@ func TestCMAPHoldsAttempts(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	find := func(s *script, ctx context.Context, err error) {
-		s.m.Command(ctx, CommandEvent{ConnectionID: here + "[-1]", Name: "find", Err: err, RetryableRead: err != nil})
+		s.m.Command(ctx, &CommandEvent{ConnectionID: here + "[-1]", Name: "find", Err: err, RetryableRead: err != nil})
 	}
 	ask := func(s *script) { s.pool(checkOutStarted, 0); s.out(1, 0) }
 	again := func(s *script) { ask(s); find(s, ctx, nil); s.in(1) }
@@ -101,7 +101,7 @@ func TestCMAPDoesNotHoldWhatMayBeInATransaction(t *testing.T) {
 			if tt.start != nil {
 				s.m.Started(context.Background(), StartedEvent{ConnectionID: here + "[-1]", RequestID: 7, Name: "find", Command: tt.start})
 			}
-			s.m.Command(context.Background(), CommandEvent{
+			s.m.Command(context.Background(), &CommandEvent{
 				ConnectionID: here + "[-1]", RequestID: 7, Name: "find", Err: io.EOF, RetryableRead: true, Session: true,
 			})
 			var got []int
@@ -146,7 +146,7 @@ func TestCMAPTellsWritesApartByTheirNumber(t *testing.T) {
 					e.Err, e.RetryableWrite = io.EOF, true
 				}
 				s.m.Started(context.Background(), StartedEvent{ConnectionID: e.ConnectionID, RequestID: e.RequestID, Name: "insert", Command: b})
-				s.m.Command(context.Background(), e)
+				s.m.Command(context.Background(), &e)
 				s.in(1)
 			}
 			var got []int

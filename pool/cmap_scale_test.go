@@ -16,15 +16,15 @@ func TestCMAPKeepsNothingOfClientsThatAreGone(t *testing.T) {
 	p := &profiler.Profiler{}
 	client := func(i int) {
 		m := &CMAP{Profiler: p, Endpoint: profiler.Endpoint{System: "mongodb"}, RetryReads: true}
-		m.Pool(PoolEvent{Type: poolCreated, Address: here, MaxPoolSize: 100})
-		m.Pool(PoolEvent{Type: connectionCreated, Address: here, ConnectionID: 1})
-		m.Pool(PoolEvent{Type: connectionReady, Address: here, ConnectionID: 1})
-		m.Pool(PoolEvent{Type: connectionCheckedOut, Address: here, ConnectionID: 1, Duration: time.Millisecond})
+		m.Pool(&PoolEvent{Type: poolCreated, Address: here, MaxPoolSize: 100})
+		m.Pool(&PoolEvent{Type: connectionCreated, Address: here, ConnectionID: 1})
+		m.Pool(&PoolEvent{Type: connectionReady, Address: here, ConnectionID: 1})
+		m.Pool(&PoolEvent{Type: connectionCheckedOut, Address: here, ConnectionID: 1, Duration: time.Millisecond})
 		name := fmt.Sprintf("%s[-%d]", here, i)
-		m.Command(context.Background(), CommandEvent{ConnectionID: name, Name: "find", Err: context.DeadlineExceeded, RetryableRead: i%3 == 0})
-		m.Pool(PoolEvent{Type: connectionCheckedIn, Address: here, ConnectionID: 1})
-		m.Pool(PoolEvent{Type: poolClosed, Address: here})
-		m.Pool(PoolEvent{Type: connectionClosed, Address: here, ConnectionID: 1, Reason: "poolClosed"})
+		m.Command(context.Background(), &CommandEvent{ConnectionID: name, Name: "find", Err: context.DeadlineExceeded, RetryableRead: i%3 == 0})
+		m.Pool(&PoolEvent{Type: connectionCheckedIn, Address: here, ConnectionID: 1})
+		m.Pool(&PoolEvent{Type: poolClosed, Address: here})
+		m.Pool(&PoolEvent{Type: connectionClosed, Address: here, ConnectionID: 1, Reason: "poolClosed"})
 		if got := m.Stats(); got.Conns+got.Pending+got.Held != 0 || got.Draining != 0 {
 			t.Fatalf("left over: %+v", got)
 		}

@@ -64,17 +64,17 @@ func (s *script) operations() (ops []profiler.Event) {
 const here = "db:27017"
 
 func (s *script) pool(kind string, id uint64) {
-	s.m.Pool(PoolEvent{Type: kind, Address: here, ConnectionID: id})
+	s.m.Pool(&PoolEvent{Type: kind, Address: here, ConnectionID: id})
 }
 func (s *script) out(id uint64, d time.Duration) {
-	s.m.Pool(PoolEvent{Type: connectionCheckedOut, Address: here, ConnectionID: id, Duration: d})
+	s.m.Pool(&PoolEvent{Type: connectionCheckedOut, Address: here, ConnectionID: id, Duration: d})
 }
 func (s *script) in(id uint64) { s.pool(connectionCheckedIn, id) }
 func (s *script) close(id uint64, reason string, err error) {
-	s.m.Pool(PoolEvent{Type: connectionClosed, Address: here, ConnectionID: id, Reason: reason, Err: err})
+	s.m.Pool(&PoolEvent{Type: connectionClosed, Address: here, ConnectionID: id, Reason: reason, Err: err})
 }
 func (s *script) command(name, driver string, d time.Duration) {
-	s.m.Command(context.Background(), CommandEvent{ConnectionID: driver, Name: name, Database: "test", Duration: d})
+	s.m.Command(context.Background(), &CommandEvent{ConnectionID: driver, Name: name, Database: "test", Duration: d})
 }
 func (s *script) heartbeat(kind string, awaited bool, err error) {
 	s.m.Heartbeat(HeartbeatEvent{Type: kind, Awaited: awaited, Err: err})

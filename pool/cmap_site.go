@@ -111,7 +111,7 @@ func (m *CMAP) stats(s *site) profiler.PoolStats {
 	var waits, timeouts int64
 	p := m.pendingOf(s.address)
 	if p != nil {
-		waits, timeouts = max(0, p.callers.Load()), p.timeouts.Load()
+		waits, timeouts = p.callers(), p.timeouts.Load()
 	}
 	return profiler.PoolStats{
 		Pending: int(waits), PendingKnown: p != nil, Timeouts: timeouts, TimeoutsKnown: p != nil,

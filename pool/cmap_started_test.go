@@ -42,7 +42,7 @@ func TestCMAPStartsWithoutAnEnd(t *testing.T) {
 	}
 	var tl profiler.Timeline
 	end := func(request int64) profiler.Operation {
-		s.m.Command(profiler.WithSink(context.Background(), &tl), CommandEvent{
+		s.m.Command(profiler.WithSink(context.Background(), &tl), &CommandEvent{
 			ConnectionID: here + "[-1]", RequestID: request, Name: "find", Database: "test", Duration: time.Millisecond,
 		})
 		all := tl.Events()
@@ -72,7 +72,7 @@ func TestCMAPCountsAwaitedRepliesApart(t *testing.T) {
 		return []byte(string(byte(len(inner)+5+8)) + "\x00\x00\x00\x03cursor\x00" + inner + "\x00")
 	}
 	more := func(b []byte) {
-		s.m.Command(context.Background(), CommandEvent{ConnectionID: here + "[-1]", Name: "getMore", Database: "test", Duration: time.Second, Reply: b})
+		s.m.Command(context.Background(), &CommandEvent{ConnectionID: here + "[-1]", Name: "getMore", Database: "test", Duration: time.Second, Reply: b})
 	}
 	more(reply(7, true))
 	more(reply(7, false)) // waited in vain for data
@@ -94,7 +94,7 @@ func TestCMAPDrainingAfterATimeout(t *testing.T) {
 	s.create(1)
 	use := func(err error) int64 {
 		s.out(1, 0)
-		s.m.Command(context.Background(), CommandEvent{ConnectionID: here + "[-1]", Name: "find", Err: err})
+		s.m.Command(context.Background(), &CommandEvent{ConnectionID: here + "[-1]", Name: "find", Err: err})
 		s.in(1)
 		return s.m.Stats().Draining
 	}

@@ -244,7 +244,7 @@ func TestCMAPKeepsAnInterruptedConnectionUntilItsUserIsDone(t *testing.T) {
 	c := s.create(1)
 	s.out(1, 0)
 	s.close(1, "stale", nil)
-	s.m.Command(context.Background(), CommandEvent{ConnectionID: here + "[-3]", Name: "find", Err: net.ErrClosed})
+	s.m.Command(context.Background(), &CommandEvent{ConnectionID: here + "[-3]", Name: "find", Err: net.ErrClosed})
 	s.in(1)
 	if ops := s.operations(); len(ops) != 1 || ops[0].Conn != c || ops[0].Op.Outcome != profiler.Failed {
 		t.Errorf("operations %v", ops)
@@ -263,8 +263,8 @@ func TestCMAPDoesNotCountTheDriversOwnCommands(t *testing.T) {
 		t.Errorf("%d operations", c.Ops())
 	}
 	madeUp := []byte("\x0d\x00\x00\x00\x10ok\x00\x01\x00\x00\x00\x00")
-	s.m.Command(context.Background(), CommandEvent{ConnectionID: here + "[-1]", Name: "insert", Reply: madeUp})
-	s.m.Command(context.Background(), CommandEvent{ConnectionID: here + "[-1]", Name: "dropDatabase", Reply: madeUp})
+	s.m.Command(context.Background(), &CommandEvent{ConnectionID: here + "[-1]", Name: "insert", Reply: madeUp})
+	s.m.Command(context.Background(), &CommandEvent{ConnectionID: here + "[-1]", Name: "dropDatabase", Reply: madeUp})
 	e := s.p.Report().Endpoint(here, profiler.RolePool)
 	first, reused := e.Queries()
 	if c.Ops() != 2 || e.Excluded != 1 || first != 0 || reused != 1 {

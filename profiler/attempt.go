@@ -59,11 +59,12 @@ func (o *Op) GiveUp(ctx context.Context, err error) {
 	o.c = nil
 }
 
-// BeginSelected is BeginIn for a driver that chooses a server before it asks that server's pool. Asked's mark in ctx then says when the
+// BeginSelected is BeginIn for a driver that chooses a server before it asks that server's pool, and that tells of an operation when it is
+// over: Responded or Hold follow at once. Asked's mark in ctx then says when the
 // caller came: its time up to the asking of the pool is Operation.Selection, and no part of the wait.
 func (c *Conn) BeginSelected(o *Op, ctx context.Context, k OpKind, at Instant) {
 	came := markOf(ctx).take()
-	c.BeginIn(o, ctx, k, at)
+	c.begin(o, ctx, k, at, true)
 	if came.Known() && o.waitKnown {
 		o.selection, o.selected = max(time.Duration(0), o.asked.Sub(came)), true
 	}

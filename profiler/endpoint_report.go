@@ -30,6 +30,10 @@ func (t *target) report(role Role) (e EndpointReport, ok bool) {
 				}
 			}
 		}
+		if h := s.queuedAll.Load(); h != nil {
+			h.addTo(e.distribution(MeasureWait, OK))
+			h.addTo(e.distribution(MeasureQueued, OK))
+		}
 		e.Created += s.created.Load()
 		for p := range Phases {
 			if n := s.failed[p].Load(); n != nil {

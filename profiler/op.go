@@ -47,6 +47,11 @@ func (c *Conn) Begin(ctx context.Context, k OpKind, at Instant) (o Op) {
 
 // BeginIn is Begin for an Op that stays where it is: what was in o is forgotten.
 func (c *Conn) BeginIn(o *Op, ctx context.Context, k OpKind, at Instant) {
+	c.begin(o, ctx, k, at, false)
+}
+
+// begin is BeginIn; over says that the operation ends in this call's neighbour, so that nobody sees it run.
+func (c *Conn) begin(o *Op, ctx context.Context, k OpKind, at Instant, over bool) {
 	if o == nil {
 		return
 	}
@@ -68,7 +73,7 @@ func (c *Conn) BeginIn(o *Op, ctx context.Context, k OpKind, at Instant) {
 		c.begun(at)
 	}
 	o.idle = u.idle
-	if u.shown { // else the connection shows as idle until there is a response, which is as good
+	if u.shown && !over { // else the connection shows as idle until there is a response, which is as good
 		u.holding.set(running, u.n, at)
 	}
 	if m := markOf(ctx); m != nil {
@@ -98,8 +103,7 @@ func (o *Op) ran(at Instant) {
 	u.idle, u.waitKnown, u.shown = 0, false, true
 	u.holding.set(held, o.n, at)
 	if o.waitKnown {
-		c.s.record(MeasureWait, OK, o.wait)
-		c.s.record(MeasureQueued, OK, o.queued)
+		c.s.recordWait(o.wait, o.queued)
 	}
 }
 

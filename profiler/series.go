@@ -40,6 +40,7 @@ func (t *target) get(r Role, id uint64) *series {
 type series struct {
 	of        Endpoint
 	durations [NumMeasures][numOutcomes]atomic.Pointer[histogram]
+	queuedAll atomic.Pointer[histogram] // waits in which no create was: part of MeasureWait and, the same, of MeasureQueued
 
 	created   atomic.Int64 // creates that ended well
 	failed    [NumPhases]atomic.Pointer[[numClasses]atomic.Int64]
@@ -76,6 +77,21 @@ func (s *series) record(m Measure, o Outcome, d time.Duration) {
 		h = p.Load()
 	}
 	h.record(d)
+}
+
+// recordWait records a wait and its part that was no create: in one step where both are the same, as for nearly all operations.
+func (s *series) recordWait(wait, queued time.Duration) {
+	if wait != queued {
+		s.record(MeasureWait, OK, wait)
+		s.record(MeasureQueued, OK, queued)
+		return
+	}
+	h := s.queuedAll.Load()
+	if h == nil {
+		s.queuedAll.CompareAndSwap(nil, new(histogram))
+		h = s.queuedAll.Load()
+	}
+	h.record(wait)
 }
 
 func (s *series) fail(p Phase, c ErrorClass) {

@@ -221,3 +221,31 @@ func TestAPoolThatChecksTellsOfDeadConnections(t *testing.T) {
 		}
 	})
 }
+
+// A wait in which no create was is its own queued part: recorded once, reported as both.
+func TestWaitAndQueuedAreBothReported(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		const ms = time.Millisecond
+		var p Profiler
+		c := p.NewConn(orders, RolePool)
+		asked := Now()
+		pass(5 * ms)
+		c.Ready(noContext)
+		pass(ms)
+		use := func(asked Instant) {
+			c.CheckedOut(noContext, asked, Now())
+			op := c.Begin(noContext, OpCommand, Now())
+			op.End(noContext, Now(), nil)
+			c.CheckedIn(Now())
+		}
+		use(asked)
+		asked = Now()
+		pass(2 * ms)
+		use(asked)
+		e := p.Report().Endpoint(orders.Address, RolePool)
+		wait, queued := e.Measure(MeasureWait, OK), e.Measure(MeasureQueued, OK)
+		if wait.Count != 2 || wait.Sum != 8*ms || wait.Max != 6*ms || queued.Count != 2 || queued.Sum != 3*ms || queued.Min != ms {
+			t.Errorf("wait %+v, queued %+v", wait, queued)
+		}
+	})
+}

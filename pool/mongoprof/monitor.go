@@ -16,7 +16,7 @@ func poolMonitor(m *pool.CMAP, user *event.PoolMonitor) *event.PoolMonitor {
 		if e.PoolOptions != nil {
 			pe.MaxPoolSize = e.PoolOptions.MaxPoolSize
 		}
-		m.Pool(pe)
+		m.Pool(&pe)
 	}
 	if user == nil || user.Event == nil {
 		return &event.PoolMonitor{Event: ours}
@@ -50,7 +50,7 @@ func commandMonitor(m *pool.CMAP, user *event.CommandMonitor) *event.CommandMoni
 	return &event.CommandMonitor{
 		Started: started,
 		Succeeded: func(ctx context.Context, e *event.CommandSucceededEvent) {
-			m.Command(ctx, pool.CommandEvent{
+			m.Command(ctx, &pool.CommandEvent{
 				ConnectionID: e.ConnectionID, RequestID: e.RequestID,
 				Name: e.CommandName, Database: e.DatabaseName, Duration: e.Duration, Reply: e.Reply,
 			})
@@ -65,7 +65,7 @@ func commandMonitor(m *pool.CMAP, user *event.CommandMonitor) *event.CommandMoni
 				Session: mongo.SessionFromContext(ctx) != nil,
 			}
 			retryable(&ce, e.Failure)
-			m.Command(ctx, ce)
+			m.Command(ctx, &ce)
 			if user.Failed != nil {
 				user.Failed(ctx, e)
 			}
