@@ -70,6 +70,8 @@ func note(s *span) string {
 		parts = append(parts, strings.TrimSpace("✗ "+what))
 	}
 	switch index, query := s.attrs["connprof.query.index"].(int64); {
+	case query && index == 1 && len(s.links) == 1 && s.links[0].trace != s.trace:
+		say("on a new connection of another trace")
 	case query && index == 1:
 		say("on a new connection")
 	case query:
