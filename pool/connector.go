@@ -50,7 +50,7 @@ func (c *Connector) Connect(ctx context.Context) (driver.Conn, error) {
 	}
 	c.closes.Load().poll()
 	caller := ctx
-	if sqlopener.Background(ctx) {
+	if sqlopener.Background() {
 		caller = profiler.NoCaller
 	}
 	dc, err := c.Connector.Connect(profiler.NewContext(ctx, pc))

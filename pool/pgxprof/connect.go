@@ -56,7 +56,7 @@ func (t *tracer) begin(ctx context.Context) *connecting {
 	}
 	cn.c.CloseWithWire()
 	if h.pool == nil {
-		if sqlopener.Background(ctx) {
+		if sqlopener.Background() {
 			cn.caller = profiler.NoCaller
 		}
 		return cn

@@ -3,9 +3,11 @@ package compose
 import (
 	"context"
 	"crypto/tls"
+	"database/sql/driver"
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	xsam "github.com/XSAM/otelsql"
 	"github.com/exaring/otelpgx"
@@ -183,6 +185,55 @@ func TestUnderOtelsql(t *testing.T) {
 		if n != 3 {
 			t.Errorf("%d query spans", n)
 		}
+	}
+}
+
+// C03 under another wrapper: its span is in the opener's context, which makes the create no caller's.
+func TestABackgroundCreateUnderOtelsqlIsKnownForOne(t *testing.T) {
+	s := mariadbtest.Start(t)
+	r := newRig(oteltrace.QueryAttributes)
+	connector, err := mysqlprof.Connector(&r.p, s.Config(mariadbtest.Verified))
+	if err != nil {
+		t.Fatal(err)
+	}
+	db := xsam.OpenDB(connector, xsam.WithTracerProvider(r.tp))
+	defer db.Close()
+	db.SetMaxOpenConns(1)
+	conn, err := db.Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() {
+		ctx, span := r.tp.Tracer("program").Start(t.Context(), "GET /")
+		defer span.End()
+		_, err := db.ExecContext(profiler.Asked(ctx), "DO 1")
+		done <- err
+	}()
+	for db.Stats().WaitCount == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	_ = conn.Raw(func(any) error { return driver.ErrBadConn })
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	spans, _ := r.ended(t)
+	var setup trace.SpanID
+	for _, s := range spans {
+		a := attributesOf(s.Attributes())
+		if a["connprof.create.background"] == true {
+			setup = s.SpanContext().SpanID()
+		}
+		if s.Name() != "sql.conn.exec" {
+			continue
+		}
+		if a["connprof.waited_for"] != "background_create" || a["connprof.query.index"] != int64(1) || len(s.Links()) != 1 ||
+			s.Links()[0].SpanContext.SpanID() != setup {
+			t.Errorf("the first operation has %v, links %v to %v", a, s.Links(), setup)
+		}
+	}
+	if !setup.IsValid() {
+		t.Error("no create in the background")
 	}
 }
 
