@@ -27,6 +27,7 @@ const (
 	extensionPreSharedKey      = 41
 	extensionEarlyData         = 42
 	extensionSupportedVersions = 43
+	extensionPSKModes          = 45
 	extensionKeyShare          = 51
 )
 
@@ -111,6 +112,7 @@ type clientHello struct {
 	alpn       []string
 	groups     profiler.Groups
 	shares     profiler.Groups // the groups that it sends a key for
+	tickets    bool            // asks for session tickets
 	resumes    bool            // offers to resume a session
 	earlyData  bool            // 0-RTT records follow at once
 }
@@ -155,7 +157,10 @@ func parseClientHello(body []byte) (h clientHello, ok bool) {
 				x.bad = x.bad || protocols.bad
 			}
 		case extensionSessionTicket:
+			h.tickets = true
 			h.resumes = h.resumes || len(x.b) > 0
+		case extensionPSKModes: // RFC 8446 §4.2.9: without it a server of TLS 1.3 has no use for tickets
+			h.tickets = true
 		case extensionPreSharedKey:
 			h.resumes = true
 		case extensionEarlyData:

@@ -201,7 +201,7 @@ func (w *tlsWatch) message(side *watchSide, ret profiler.Instant) {
 			return
 		}
 		w.earlyData = h.earlyData
-		w.facts.ServerName, w.facts.ALPN, w.facts.ResumptionOffered = h.serverName, h.alpn, h.resumes
+		w.facts.ServerName, w.facts.ALPN, w.facts.TicketsAsked, w.facts.ResumptionOffered = h.serverName, h.alpn, h.tickets, h.resumes
 		w.facts.GroupsOffered, w.facts.KeyShares = h.groups, h.shares
 	case messageServerHello:
 		h, ok := parseServerHello(m.body)

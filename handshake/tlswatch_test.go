@@ -13,14 +13,15 @@ import (
 
 // tlsCase is a handshake between two configs made for it, of which want says what the connection state does not.
 type tlsCase struct {
-	name     string
-	versions []uint16
-	client   func(*tls.Config)
-	server   func(*tls.Config)
-	resume   bool // watch the second of two connections that share a session cache
-	fails    bool // the client's handshake does
-	refused  bool // the server refuses after the client finished
-	want     profiler.TLSInfo
+	name      string
+	versions  []uint16
+	client    func(*tls.Config)
+	server    func(*tls.Config)
+	resume    bool // watch the second of two connections that share a session cache
+	cacheless bool // the client has no cache of sessions
+	fails     bool // the client's handshake does
+	refused   bool // the server refuses after the client finished
+	want      profiler.TLSInfo
 }
 
 var (
@@ -46,7 +47,7 @@ func tlsCases() []tlsCase {
 			client: clientCert(ecdsaCert), server: require},
 		{name: "an offered session that the server can't read", versions: allVersions, resume: true,
 			server: func(c *tls.Config) { c.SessionTicketsDisabled = true }},
-		{name: "no tickets", versions: allVersions, client: func(c *tls.Config) { c.SessionTicketsDisabled = true }},
+		{name: "no tickets", versions: allVersions, client: func(c *tls.Config) { c.SessionTicketsDisabled = true }, cacheless: true},
 		{name: "the server insists on P-384", versions: allVersions,
 			server: func(c *tls.Config) { c.CurvePreferences = []tls.CurveID{tls.CurveP384} }},
 		{name: "a resumed session and the server insists on P-384", versions: allVersions, resume: true,
@@ -150,7 +151,7 @@ func (c *tlsCase) checkFacts(t *testing.T, version uint16, s tlsSession, seen tl
 	want.Seen, want.Done, want.ServerName = true, s.err == nil, "localhost"
 	want.HelloSize = got.HelloSize
 	want.BytesIn, want.BytesOut = got.BytesIn, got.BytesOut
-	want.ResumptionOffered = c.resume
+	want.TicketsAsked, want.ResumptionOffered = !c.cacheless, c.resume
 	if s.err == nil {
 		st := s.state
 		want.Version, want.Cipher, want.Resumed, want.HelloRetry = st.Version, st.CipherSuite, st.DidResume, st.HelloRetryRequest

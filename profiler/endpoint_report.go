@@ -49,6 +49,7 @@ func (t *target) report(role Role) (e EndpointReport, ok bool) {
 		e.rtt += time.Duration(s.rtt.Load())
 		e.ByCaller += s.caller.Load()
 		e.TLS.Refused += s.offered.Load()
+		e.TLS.TicketsAsked += s.tickets.Load()
 		e.TLS.Inside += s.tlsInside.Load()
 		for v := range kinds {
 			for k := range 4 {
@@ -161,6 +162,7 @@ func (e EndpointReport) sub(b *EndpointReport) EndpointReport {
 	r.TLS.Handshakes -= b.TLS.Handshakes
 	r.TLS.Resumed -= b.TLS.Resumed
 	r.TLS.Refused -= b.TLS.Refused
+	r.TLS.TicketsAsked -= b.TLS.TicketsAsked
 	r.TLS.HelloRetry -= b.TLS.HelloRetry
 	r.TLS.Inside -= b.TLS.Inside
 	r.TLS.Versions = subCounts(e.TLS.Versions, b.TLS.Versions)

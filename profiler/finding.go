@@ -9,7 +9,8 @@ import (
 // and careful: what the numbers don't tell apart is not claimed.
 type Finding struct {
 	// ID is stable: "pool_churn", "create_failed", "hello_retry", "held_idle", "half_open", "stale_connections", "prepared_once",
-	// "pool_saturated", "establishment_limited", "hook_slow", "resolver_timeout", "connect_retried", "greet_late".
+	// "pool_saturated", "establishment_limited", "hook_slow", "resolver_timeout", "connect_retried", "greet_late",
+	// "tls_never_resumed".
 	ID string `json:"id"`
 	// Severity is "info", "warning" or "critical".
 	Severity string `json:"severity"`
@@ -28,6 +29,9 @@ func findings(r *Report) []Finding {
 			fs = append(fs, f)
 		}
 		if f, ok := helloRetry(e); ok {
+			fs = append(fs, f)
+		}
+		if f, ok := neverResumed(e); ok {
 			fs = append(fs, f)
 		}
 		if f, ok := createFailed(r, e); ok {

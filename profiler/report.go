@@ -132,8 +132,10 @@ type TLSReport struct {
 	Handshakes int64 `json:"handshakes"`
 	Resumed    int64 `json:"resumed"`
 	// Refused counts those that offered a session that the server did not take.
-	Refused    int64 `json:"refused"`
-	HelloRetry int64 `json:"hello_retry"`
+	Refused int64 `json:"refused"`
+	// TicketsAsked counts those in which the client asked for session tickets, without which there is nothing to resume.
+	TicketsAsked int64 `json:"tickets_asked"`
+	HelloRetry   int64 `json:"hello_retry"`
 	// Inside counts connections whose own dialer made the TLS, unseen.
 	Inside   int64            `json:"inside"`
 	Versions map[string]int64 `json:"versions,omitempty"`

@@ -55,6 +55,7 @@ type series struct {
 	offered   atomic.Int64 // resumption offered, not accepted
 	authTurns atomic.Int64
 	authWait  atomic.Int64
+	tickets   atomic.Int64          // handshakes in which the client asked for tickets
 	kinds     [5][2][2]atomic.Int64 // handshakes by version (TLS 1.0 … 1.3, other), resumed, HelloRetryRequest
 	excluded  atomic.Int64          // operations whose duration is not a latency
 	stale     atomic.Int64          // dead connections that were met
@@ -175,6 +176,9 @@ func (s *series) recordCreate(c *Create) {
 			v = 4
 		}
 		s.kinds[v][number(c.TLS.Resumed)][number(c.TLS.HelloRetry)].Add(1)
+		if c.TLS.TicketsAsked {
+			s.tickets.Add(1)
+		}
 		if c.TLS.ResumptionOffered && !c.TLS.Resumed {
 			s.offered.Add(1)
 		}

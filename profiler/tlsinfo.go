@@ -37,6 +37,9 @@ type TLSInfo struct {
 	ClientCert bool
 	// CertificateAtMost says that CertificateBytes is an upper bound.
 	CertificateAtMost bool
+	// TicketsAsked says that the client asked for session tickets (RFC 5077 §3.2, RFC 8446 §4.2.9): crypto/tls does where its Config has a
+	// ClientSessionCache.
+	TicketsAsked bool
 	// Tickets says whether the server hands out session tickets.
 	Tickets Tickets
 	// HelloSize is the size in bytes of the first ClientHello message.

@@ -83,6 +83,9 @@ func compare(t *testing.T, s *mariadbtest.Server, n int, cfg *tls.Config) (diffe
 					got, want.Version, want.CipherSuite, want.DidResume, want.HelloRetryRequest, want.CurveID)
 			}
 		}
+		if got.TicketsAsked != (cfg.ClientSessionCache != nil) {
+			t.Errorf("asked for tickets %v, with the cache %v", got.TicketsAsked, cfg.ClientSessionCache)
+		}
 		if got.Resumed {
 			resumed++
 			if got.Tickets != profiler.TicketsYes {

@@ -74,6 +74,9 @@ func compare(t *testing.T, s *postgrestest.Server, n int, sh shape, explicit boo
 					got, want.Version, want.CipherSuite, want.DidResume, want.HelloRetryRequest, want.CurveID)
 			}
 		}
+		if got.TicketsAsked != (cfg.TLSConfig.ClientSessionCache != nil) {
+			t.Errorf("asked for tickets %v, with the cache %v", got.TicketsAsked, cfg.TLSConfig.ClientSessionCache)
+		}
 		// C19: PostgreSQL hands out no tickets, whatever the client keeps for them.
 		if got.Resumed || got.ResumptionOffered || got.Tickets != profiler.TicketsUnknown {
 			t.Errorf("resumed %v, offered %v, tickets %v; PostgreSQL has none", got.Resumed, got.ResumptionOffered, got.Tickets)
