@@ -7,7 +7,8 @@
 # make accuracy  connprof's times against a packet capture of real connections: Linux, root, tcpdump and tshark
 # make suite-mysql  the MySQL driver's own tests, bare and with connprof underneath: the same must pass and fail
 # make fidelity  every combination of a driver's optional interfaces, bare and wrapped; a part of it is in make test
-# make overhead  what connprof costs beside other wrappers of database/sql; for an idle machine
+# make suite-pgx  pgx's own tests that need a server, in the same way
+# make overhead  what connprof costs beside other wrappers of database/sql and tracers of pgx; for an idle machine
 # make scale  its memory per connection, its cost by their number, and the heap after a million of them
 # make bench  all benchmarks, for benchstat: make -s bench >new.txt; go tool -modfile=tools/go.mod benchstat old.txt new.txt
 
@@ -36,7 +37,7 @@ say = @printf '\n== %s\n' '$(1)' >&2
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 .PHONY: all test lint bench fuzz faults accuracy servers format tidy-check bounds quickstart
-.PHONY: suite-mysql fidelity overhead scale timing ci-jaeger $(CI_CHECKS:%=ci-check/%)
+.PHONY: suite-mysql suite-pgx fidelity overhead scale timing ci-jaeger $(CI_CHECKS:%=ci-check/%)
 .PHONY: $(MODULES:%=lint-module/%) $(MODULES:%=test-module/%) $(MODULES:%=bench-module/%)
 
 all: test
@@ -121,16 +122,13 @@ accuracy:
 	$(call say,accuracy against a packet capture)
 	CONNPROF_ACCURACY=1 $(GO) test -count 1 -v -run '^TestAccuracy$$' $(TESTFLAGS) ./internal/accuracy
 
-# Ends with the line "suite-mysql: bare P/F/S wrapped P/F/S differences N".
-suite-mysql: servers
-	$(call say,tests of go-sql-driver/mysql)
+# End with the line "suite-mysql: bare P/F/S wrapped P/F/S differences N", and "suite-pgx: …". pgx's tests wait a lot: a few minutes, and not
+# part of test.
+suite-mysql suite-pgx: suite-%: servers
+	$(call say,tests of the driver itself: $*)
 	@log=$$(mktemp) || exit 1; trap 'rm -f "$$log"' EXIT; \
-	CONNPROF_SUITE=1 CONNPROF_REQUIRE_SERVERS=1 $(GO) test -v -count 1 -run '^TestSuite$$' -timeout 20m ./internal/mysqlsuitetest >"$$log" 2>&1; \
-	status=$$?; grep -v -e '^suite-mysql: ' -e '^=== ' -e '^PASS$$' -e '^ok ' "$$log"; grep '^suite-mysql: ' "$$log" || exit 1; exit $$status
-
-fidelity:
-	$(call say,every combination of optional interfaces)
-	CONNPROF_FIDELITY=long $(GO) test -v -count 1 -timeout 30m ./internal/fidelitytest
+	CONNPROF_SUITE=1 CONNPROF_REQUIRE_SERVERS=1 $(GO) test -v -count 1 -run '^TestSuite$$' -timeout 30m ./internal/$*suitetest >"$$log" 2>&1; \
+	status=$$?; grep -v -e '^suite-$*: ' -e '^=== ' -e '^PASS$$' -e '^ok ' "$$log"; grep '^suite-$*: ' "$$log" || exit 1; exit $$status
 
 overhead:
 	$(call say,overhead)

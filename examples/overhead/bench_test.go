@@ -21,3 +21,23 @@ func BenchmarkCalls(b *testing.B) {
 		}
 	}
 }
+
+func BenchmarkPgx(b *testing.B) {
+	for _, c := range pgxCalls {
+		for _, s := range pgxSubjects {
+			b.Run(c.name+"/"+s.name, func(b *testing.B) {
+				run, end, err := c.open(s)
+				if err != nil {
+					b.Fatal(err)
+				}
+				defer end()
+				b.ReportAllocs()
+				for b.Loop() {
+					if err := run(); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+		}
+	}
+}

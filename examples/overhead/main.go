@@ -1,10 +1,10 @@
-// Command overhead says what connprof costs beside other wrappers of database/sql, and what it costs with many connections:
+// Command overhead says what connprof costs beside other wrappers of database/sql and tracers of pgx, and what it costs with many connections:
 //
 //	go run .            the table of make overhead
 //	go run . -scale     the numbers of make scale
 //	go run . -h         what narrows the table
 //
-// All is measured on a driver that does nothing, so that a difference is the wrapper's own.
+// All is measured on a driver that does nothing, and pgx on a server that answers at once, so that a difference is the wrapper's own.
 package main
 
 import (
@@ -50,7 +50,10 @@ func choose(only, of string) error {
 	calls = slices.DeleteFunc(calls, func(x call) bool { return !c.MatchString(x.name) })
 	bare := subjects[0].name
 	subjects = slices.DeleteFunc(subjects, func(x subject) bool { return x.name != bare && !s.MatchString(x.name) })
-	if len(calls) == 0 {
+	pgxCalls = slices.DeleteFunc(pgxCalls, func(x pgxCall) bool { return !c.MatchString(x.name) })
+	barePgx := pgxSubjects[0].name
+	pgxSubjects = slices.DeleteFunc(pgxSubjects, func(x pgxSubject) bool { return x.name != barePgx && !s.MatchString(x.name) })
+	if len(calls)+len(pgxCalls) == 0 {
 		return fmt.Errorf("-calls: no call matches %q", only)
 	}
 	return nil

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -85,47 +84,80 @@ func clockRead() float64 {
 	return least
 }
 
-// overhead prints the table: rounds batches of n calls of each subject, interleaved, so that what disturbs the machine disturbs all.
+// overhead prints the tables.
 func overhead(w io.Writer, rounds, n int) error {
 	fmt.Fprintf(w, "%d rounds of %d calls each, interleaved; %d CPUs. ns a call: median CPU and least wall time, and what each is over that "+
-		"of bare\ndatabase/sql; the latter also in readings of the monotonic clock, which are half of what a profiler costs.\n",
+		"of the\nbare first line; the latter also in readings of the monotonic clock, which are half of what a profiler costs.\n",
 		rounds, n, runtime.NumCPU())
 	for _, c := range calls {
-		samples := make([][]sample, len(subjects))
-		var clocks []float64
-		dbs, ctxs := make([]database, len(subjects)), make([]context.Context, len(subjects))
-		for i, s := range subjects {
-			ctxs[i] = s.ctx()
-			dbs[i] = s.open()
-			defer dbs[i].Close()
-			if err := c.prepare(s.ctx(), dbs[i]); err != nil {
+		t := table{title: c.name, goroutines: c.goroutines}
+		for _, s := range subjects {
+			ctx, db := s.ctx(), s.open()
+			defer db.Close()
+			if err := c.prepare(ctx, db); err != nil {
 				return err
 			}
+			t.add(s.name, func() error { return c.run(ctx, db) })
 		}
-		for round := range rounds + 1 {
-			clock := clockRead()
-			for j := range subjects {
-				i := (j + round) % len(subjects)
-				ctx := ctxs[i]
-				s, err := batch(c.goroutines, n, func() error { return c.run(ctx, dbs[i]) })
-				if err != nil {
-					return fmt.Errorf("%s: %w", subjects[i].name, err)
-				}
-				if round > 0 { // the first one warms up
-					samples[i] = append(samples[i], s)
-				}
+		if err := t.measure(w, rounds, n); err != nil {
+			return err
+		}
+	}
+	for _, c := range pgxCalls {
+		t := table{title: c.name, goroutines: 1}
+		for _, s := range pgxSubjects {
+			run, end, err := c.open(s)
+			if err != nil {
+				return err
 			}
-			clocks = append(clocks, clock)
+			defer end()
+			t.add(s.name, run)
 		}
-		printCall(w, c.name, slices.Min(clocks), samples)
+		if err := t.measure(w, rounds, n); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
-func printCall(w io.Writer, name string, clock float64, samples [][]sample) {
-	fmt.Fprintf(w, "\n%s (a clock read: %.1f ns)\n", name, clock)
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "\tCPU\t(least)\tover bare\t(least)\tin clock reads\tB/op\tallocs/op\tallocs over bare\t")
+// A table compares ways to do the same thing, the bare one first.
+type table struct {
+	title      string
+	goroutines int
+	names      []string
+	runs       []func() error
+}
+
+func (t *table) add(name string, run func() error) {
+	t.names, t.runs = append(t.names, name), append(t.runs, run)
+}
+
+// measure runs rounds batches of n calls of each, interleaved, so that what disturbs the machine disturbs all, and prints what they cost.
+func (t *table) measure(w io.Writer, rounds, n int) error {
+	samples := make([][]sample, len(t.runs))
+	var clocks []float64
+	for round := range rounds + 1 {
+		clock := clockRead()
+		for j := range t.runs {
+			i := (j + round) % len(t.runs)
+			s, err := batch(t.goroutines, n, t.runs[i])
+			if err != nil {
+				return fmt.Errorf("%s: %w", t.names[i], err)
+			}
+			if round > 0 { // the first one warms up
+				samples[i] = append(samples[i], s)
+			}
+		}
+		clocks = append(clocks, clock)
+	}
+	t.print(w, slices.Min(clocks), samples)
+	return nil
+}
+
+func (t *table) print(w io.Writer, clock float64, samples [][]sample) {
+	fmt.Fprintf(w, "\n%s (a clock read: %.1f ns)\n", t.title, clock)
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(tw, "\tCPU\t(least)\tover bare\t(least)\tin clock reads\tB/op\tallocs/op\tallocs over bare\t")
 	bare := summary(samples[0])
 	for i, s := range samples {
 		m := summary(s)
@@ -134,10 +166,10 @@ func printCall(w io.Writer, name string, clock float64, samples [][]sample) {
 			over = append(over, s[r].cpu-samples[0][r].cpu)
 		}
 		d := median(over)
-		fmt.Fprintf(t, "%s\t%.0f\t(%.0f)\t%+.0f\t%+.0f\t%+.1f\t%.0f\t%.0f\t%+.0f\t\n",
-			subjects[i].name, m.cpu, m.wall, d, m.wall-bare.wall, (m.wall-bare.wall)/clock, m.bytes, m.allocs, m.allocs-bare.allocs)
+		fmt.Fprintf(tw, "%s\t%.0f\t(%.0f)\t%+.0f\t%+.0f\t%+.1f\t%.0f\t%.0f\t%+.0f\t\n",
+			t.names[i], m.cpu, m.wall, d, m.wall-bare.wall, (m.wall-bare.wall)/clock, m.bytes, m.allocs, m.allocs-bare.allocs)
 	}
-	t.Flush()
+	tw.Flush()
 }
 
 // summary is the median of CPU and allocations and the minimum of wall time.

@@ -34,7 +34,11 @@ func (a *acquiring) Value(key any) any {
 
 // acquireOf is the call of Acquire, on h's own pool, that waits for what runs under ctx. It is nil for what the pool does in the background.
 func (h *poolHooks) acquireOf(ctx context.Context) *acquiring {
-	if a, ok := ctx.Value(acquiringKey{}).(*acquiring); ok && a.pool == h {
+	a, ok := ctx.(*acquiring) // without a tracer of the program's, all of a pool's own contexts
+	if !ok {
+		a, _ = ctx.Value(acquiringKey{}).(*acquiring)
+	}
+	if a != nil && a.pool == h {
 		return a
 	}
 	return nil
@@ -68,10 +72,10 @@ func (a *acquiring) pick(m *member) {
 
 // died says that the connection that was checked last did not answer: the pool chose another, or gave up.
 func (a *acquiring) died() {
-	m := a.pinging.Swap(nil)
-	if m == nil {
+	if a.pinging.Load() == nil {
 		return
 	}
+	m := a.pinging.Swap(nil)
 	if at := m.c.ReturnedAt(); at.Known() {
 		a.staleIdle = max(a.staleIdle, a.pinged.Sub(at))
 	}
@@ -81,7 +85,8 @@ func (a *acquiring) died() {
 
 // answered says that the connection that is checked did answer.
 func (a *acquiring) answered() {
-	if m := a.pinging.Swap(nil); m != nil {
+	if m := a.pinging.Load(); m != nil {
+		a.pinging.Store(nil)
 		m.check = profiler.Now().Sub(a.pinged)
 		m.c.Checked(m.check)
 		m.ping.Store(notPinged)
@@ -190,7 +195,7 @@ func (a *acquiring) end(h *hooks, data pgxpool.TraceAcquireEndData) {
 // TraceRelease ends it.
 func (t *tracer) TraceRelease(pool *pgxpool.Pool, data pgxpool.TraceReleaseData) {
 	if m := memberOf(data.Conn); m != nil {
-		m.c.CheckedIn(profiler.Now())
+		m.c.CheckedIn(0)
 		m.released(data.Conn)
 	}
 	if t.release != nil {

@@ -20,7 +20,7 @@ import (
 // A cfg that was instrumented before is taken apart first, so that nothing is recorded twice. Set hooks before, not after: the queries of
 // an AfterConnect that is set on the result count as the pool's.
 func Instrument(p *profiler.Profiler, cfg *pgxpool.Config) *pgxpool.Config {
-	if p == nil || cfg == nil {
+	if p == nil || cfg == nil || cfg.ConnConfig == nil { // of the latter NewWithConfig tells what is wrong
 		return cfg
 	}
 	cfg = cfg.Copy()
