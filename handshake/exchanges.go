@@ -7,9 +7,9 @@ import (
 	"github.com/connprof/connprof/profiler"
 )
 
-// Exchanges counts the request/response exchanges of one operation after another on a connection that a Dialer made, for drivers whose own
-// hooks don't tell them. Between End and Begin it costs nothing. A connection has one user at a time, who calls Begin and End; the driver's
-// reads and writes between them may come from other goroutines. All methods of a nil Exchanges do nothing.
+// Exchanges counts the request/response exchanges, and the bytes, of one operation after another on a connection that a Dialer made: drivers'
+// own hooks don't tell them. Between End and Begin it costs nothing. A connection has one user at a time, who calls Begin and End; the
+// driver's reads and writes between them may come from other goroutines. All methods of a nil Exchanges do nothing.
 //
 // An exchange is a write, or several, and the first read after it that brought something. Where a read brought something during a write
 // (a driver that reads while it still sends) the exchanges can't be told apart, and are unknown.
@@ -17,32 +17,55 @@ import (
 // A connection that fails during an operation may be closed before the driver has said how the operation ended, which is why: that close is
 // reported at End, if nobody has reported one until then.
 type Exchanges struct {
-	c        *conn
-	tap      tap
-	writing  atomic.Int32
-	state    atomic.Uint64 // flags, and the number of answered exchanges above them
-	answered atomic.Int64  // Instant of the read that answered the last one
+	c              *conn
+	tap            tap
+	stamps         bool          // when exchanges are answered is asked for
+	reader         bool          // the driver reads while no operation runs: what is read for one can't be told
+	sent, received passing       // since the connection was handed over, while operations ran
+	from           [2]uint64     // what they were at Begin
+	state          atomic.Uint64 // flags, and the number of answered exchanges above them
+	answered       atomic.Int64  // Instant of the read that answered the last one
 }
+
+// passing counts the bytes that passed, and, above them, the calls that run.
+type passing struct{ atomic.Uint64 }
+
+const oneCall = 1 << 48
+
+func (p *passing) began()          { p.Add(oneCall) }
+func (p *passing) ended(n int)     { p.Add(uint64(n) - oneCall) }
+func (p *passing) runs() bool      { return p.Load() >= oneCall }
+func (p *passing) bytes() uint64   { return p.Load() % oneCall }
+func since(now, then uint64) int64 { return int64((now - then) % oneCall) }
 
 const (
 	exchangeOpen   = 1 << iota // what was written last has no answer yet
 	exchangesMixed             // a read returned during a write
 	connFailed                 // a read or a write failed, or the driver said so
 	connClosed                 // and it was closed
+	exchangesSeen              // all since Begin
 	oneExchange
 )
 
+var (
+	_ profiler.Meter   = (*Exchanges)(nil)
+	_ profiler.Metered = (*watch)(nil)
+)
+
+// Meter is for whoever runs operations on the connection once it is made.
+func (w *watch) Meter() profiler.Meter { return w.conn.exchanges(false) }
+
 // ExchangesOf is for a connection that a Dialer returned, or something over it that has NetConn, such as a *tls.Conn; nil for any other.
 func ExchangesOf(nc net.Conn) *Exchanges {
-	c, ok := under(nc).(interface{ exchanges() *Exchanges })
+	c, ok := under(nc).(interface{ exchanges(bool) *Exchanges })
 	if !ok {
 		return nil
 	}
-	return c.exchanges()
+	return c.exchanges(true)
 }
 
-func (c *conn) exchanges() *Exchanges {
-	x := &Exchanges{c: c}
+func (c *conn) exchanges(stamps bool) *Exchanges {
+	x := &Exchanges{c: c, stamps: stamps}
 	x.tap.exchanges = x
 	return x
 }
@@ -52,12 +75,18 @@ func (x *Exchanges) Begin() {
 	if x == nil {
 		return
 	}
-	x.state.Store(0)
+	x.reader = x.reader || x.received.runs()
+	if t := x.c.tapped.Load(); t != nil && t != &x.tap {
+		x.state.Store(0)
+		return
+	}
+	x.from = [2]uint64{x.sent.bytes(), x.received.bytes()}
+	x.state.Store(exchangesSeen)
 	x.c.tapped.CompareAndSwap(nil, &x.tap)
 }
 
 // Answered is the number of exchanges since Begin, and the return of the read that answered the last of them; both are zero if they are not
-// known, because what was written last had no answer, or reads and writes were mixed.
+// known, because what was written last had no answer, or reads and writes were mixed. A Conn's Meter tells no return.
 func (x *Exchanges) Answered() (turns int, at profiler.Instant) {
 	if x == nil {
 		return 0, 0
@@ -67,6 +96,15 @@ func (x *Exchanges) Answered() (turns int, at profiler.Instant) {
 		return 0, 0
 	}
 	return int(s / oneExchange), profiler.Instant(x.answered.Load())
+}
+
+// Bytes is what was written to the network since Begin, and what was read from it. It is not known while the connection is being made, nor
+// where the driver reads ahead of what it asks for: on a goroutine of its own, whose read began before.
+func (x *Exchanges) Bytes() (sent, received int64, known bool) {
+	if x == nil || x.reader || x.received.runs() || x.state.Load()&exchangesSeen == 0 {
+		return 0, 0, false
+	}
+	return since(x.sent.bytes(), x.from[0]), since(x.received.bytes(), x.from[1]), true
 }
 
 // Failed says that the driver is about to close the connection because of what the server answered.
@@ -93,26 +131,32 @@ func (x *Exchanges) holds() bool {
 }
 
 func (x *Exchanges) read(b []byte) (int, error) {
+	x.received.began()
 	n, err := x.c.Conn.Read(b)
+	x.received.ended(n)
 	if err != nil {
 		x.state.Or(connFailed)
 	}
 	switch {
 	case n == 0:
-	case x.writing.Load() > 0:
+	case x.sent.runs():
 		x.state.Or(exchangesMixed)
 	case x.state.Load()&exchangeOpen != 0:
-		x.answered.Store(int64(profiler.Now()))
+		if x.stamps {
+			x.answered.Store(int64(profiler.Now()))
+		}
 		x.state.Add(oneExchange - exchangeOpen)
 	}
 	return n, err
 }
 
 func (x *Exchanges) write(b []byte) (int, error) {
-	x.writing.Add(1)
-	x.state.Or(exchangeOpen)
+	x.sent.began()
+	if x.state.Load()&exchangeOpen == 0 {
+		x.state.Or(exchangeOpen)
+	}
 	n, err := x.c.Conn.Write(b)
-	x.writing.Add(-1)
+	x.sent.ended(n)
 	if err != nil {
 		x.state.Or(connFailed)
 	}

@@ -27,7 +27,8 @@ type Connector struct {
 	KeepConn bool
 	// TurnPerCall says that the driver sends one request and awaits one answer in each Prepare, Exec and Query, of a connection as of a
 	// statement, and in each Begin, Commit and Rollback, as go-sql-driver/mysql does: an operation's round trips can then be counted.
-	// Otherwise they are unknown.
+	// Otherwise they are known only where they are counted on the wire, which has the last word: of connections that a handshake.Dialer made,
+	// and operations that a Sink wants to be told of.
 	TurnPerCall bool
 	// Limits are those of the DB, where the user tells them.
 	Limits Limits
@@ -60,12 +61,12 @@ func (c *Connector) Connect(ctx context.Context) (driver.Conn, error) {
 	}
 	if c.KeepConn {
 		pc.CloseWithWire()
-	}
-	pc.Ready(caller)
-	if c.KeepConn {
+		pc.Ready(caller)
 		return dc, nil
 	}
-	return wrapConn(dc, pc, c), nil
+	meter := pc.Meter()
+	pc.Ready(caller)
+	return wrapConn(dc, pc, c, meter), nil
 }
 
 // Driver is the driver's own.

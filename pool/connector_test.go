@@ -34,7 +34,7 @@ func TestTheWrapperHasExactlyTheInterfacesThatMatter(t *testing.T) {
 			p := new(profiler.Profiler)
 			pc := p.NewConn(profiler.Endpoint{}, profiler.RolePool)
 			inner := (&fakeConn{f: new(fake), valid: true}).with(exec, query, reset, valid)
-			w := wrapConn(inner, pc, new(Connector))
+			w := wrapConn(inner, pc, new(Connector), nil)
 			_, gotExec := w.(driver.ExecerContext)
 			_, gotQuery := w.(driver.QueryerContext)
 			_, gotReset := w.(driver.SessionResetter)

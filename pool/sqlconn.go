@@ -37,7 +37,8 @@ type sqlConn struct {
 
 	declined profiler.Instant // entry of a query that the driver declined (ErrSkip): it goes on as Prepare and Stmt
 	returned profiler.Instant // when it last came back to the pool, zero while in use; kept only for closes
-	closes   *closes          // of the pool, nil if that is not known
+	wire     wire
+	closes   *closes // of the pool, nil if that is not known
 	reason   profiler.CloseReason
 	outcome  profiler.Outcome // of the last operation that failed
 	err      error            // its error
@@ -64,7 +65,7 @@ func (c *sqlConn) PrepareContext(ctx context.Context, query string) (driver.Stmt
 		c.of.PreparedFor(profiler.Now().Sub(began))
 		return wrapStmt(s, c, query, start), nil
 	}
-	op := c.begin(ctx, profiler.OpPrepare, start, query)
+	op := c.begin(ctx, profiler.OpPrepare, start, query, oneShot)
 	c.took(&op, 1)
 	c.end(ctx, &op, err)
 	if err != nil {
@@ -102,7 +103,7 @@ func (c *sqlConn) Begin() (driver.Tx, error) {
 
 // BeginTx refuses what a driver without ConnBeginTx can't do, with database/sql's own words.
 func (c *sqlConn) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.Tx, error) {
-	op := c.begin(ctx, profiler.OpBegin, profiler.Now(), "")
+	op := c.begin(ctx, profiler.OpBegin, profiler.Now(), "", false)
 	t, err := c.beginTx(ctx, opts)
 	if opts.Isolation == 0 {
 		c.took(&op, 1)
@@ -170,10 +171,13 @@ func (c *sqlConn) markedBy(ctx context.Context) context.Context {
 	return ctx
 }
 
-func (c *sqlConn) begin(ctx context.Context, k profiler.OpKind, at profiler.Instant, text string) (op profiler.Op) {
+func (c *sqlConn) begin(ctx context.Context, k profiler.OpKind, at profiler.Instant, text string, goesOn bool) (op profiler.Op) {
 	c.declined = 0
 	c.of.BeginIn(&op, c.markedBy(ctx), k, at)
 	op.Text = text
+	if c.wire.meter != nil {
+		c.wire.begin(ctx, &op, goesOn)
+	}
 	return op
 }
 
@@ -186,17 +190,24 @@ func (c *sqlConn) took(op *profiler.Op, turns int) {
 
 // end ends an operation that has no rows, now.
 func (c *sqlConn) end(ctx context.Context, op *profiler.Op, err error) {
+	at := profiler.Now()
+	if err != nil {
+		op.Turns = 0
+	}
+	if op.Metered {
+		c.wire.responded(op, err)
+		c.wire.end(op)
+	}
 	if err == nil {
 		c.ops++
-		op.End(ctx, profiler.Now(), nil)
+		op.End(ctx, at, nil)
 		return
 	}
-	op.Turns = 0
 	if c.repeated(op, err) {
 		return
 	}
 	c.ops++
-	op.End(ctx, profiler.Now(), err)
+	op.End(ctx, at, err)
 	c.failed(op, err)
 }
 

@@ -34,7 +34,7 @@ var (
 )
 
 // beginQuery begins an operation that will have rows.
-func (c *sqlConn) beginQuery(ctx context.Context, at profiler.Instant, text string) *rows {
+func (c *sqlConn) beginQuery(ctx context.Context, at profiler.Instant, text string, goesOn bool) *rows {
 	c.declined = 0
 	// One checkout's first query uses the slot. Later ones (of a transaction or a pinned connection) may outlive each other: the pointer
 	// carries no generation, so they get their own.
@@ -44,6 +44,9 @@ func (c *sqlConn) beginQuery(ctx context.Context, at profiler.Instant, text stri
 	}
 	c.of.BeginIn(&w.op, c.markedBy(ctx), profiler.OpQuery, at)
 	w.op.Text = text
+	if c.wire.meter != nil {
+		c.wire.begin(ctx, &w.op, goesOn)
+	}
 	return w
 }
 
@@ -54,6 +57,9 @@ func (c *sqlConn) rowsOf(ctx context.Context, w *rows, r driver.Rows, err error)
 		return r, err
 	}
 	at := profiler.Now()
+	if w.op.Metered {
+		c.wire.responded(&w.op, nil)
+	}
 	w.op.Responded(ctx, at, nil)
 	c.ops++
 	if w == &c.slot {
@@ -110,6 +116,10 @@ func (r *rows) Close() error {
 	if r.read {
 		r.op.Driver, r.op.Consumer = r.pace.end(r.responded, entry, end)
 		r.read = false
+	}
+	if r.op.Metered {
+		r.conn.wire.passed(&r.op, result)
+		r.conn.wire.end(&r.op)
 	}
 	r.op.End(r.ctx, end, result)
 	if result != nil {

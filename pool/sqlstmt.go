@@ -48,6 +48,9 @@ func (s *stmt) Close() error {
 		s.own = false
 		s.conn.of.StatementClosed(s.ran)
 	}
+	if s.since.Known() { // it never ran
+		s.conn.wire.abandoned()
+	}
 	return s.inner.Close()
 }
 
@@ -83,7 +86,7 @@ func (s *stmt) prepared(op *profiler.Op, how profiler.Prepared) {
 
 func (s *stmt) ExecContext(ctx context.Context, args []driver.NamedValue) (driver.Result, error) {
 	at, how := s.start()
-	op := s.conn.begin(ctx, profiler.OpExec, at, s.query)
+	op := s.conn.begin(ctx, profiler.OpExec, at, s.query, how == profiler.PreparedOnce)
 	s.prepared(&op, how)
 	var r driver.Result
 	var err error
@@ -100,7 +103,7 @@ func (s *stmt) ExecContext(ctx context.Context, args []driver.NamedValue) (drive
 
 func (s *stmt) QueryContext(ctx context.Context, args []driver.NamedValue) (driver.Rows, error) {
 	at, how := s.start()
-	w := s.conn.beginQuery(ctx, at, s.query)
+	w := s.conn.beginQuery(ctx, at, s.query, how == profiler.PreparedOnce)
 	s.prepared(&w.op, how)
 	var r driver.Rows
 	var err error
@@ -129,7 +132,7 @@ type tx struct {
 }
 
 func (t *tx) Commit() error {
-	op := t.conn.begin(t.ctx, profiler.OpCommit, profiler.Now(), "")
+	op := t.conn.begin(t.ctx, profiler.OpCommit, profiler.Now(), "", false)
 	err := t.inner.Commit()
 	t.conn.took(&op, 1)
 	t.conn.end(t.ctx, &op, err)
@@ -137,7 +140,7 @@ func (t *tx) Commit() error {
 }
 
 func (t *tx) Rollback() error {
-	op := t.conn.begin(t.ctx, profiler.OpRollback, profiler.Now(), "")
+	op := t.conn.begin(t.ctx, profiler.OpRollback, profiler.Now(), "", false)
 	err := t.inner.Rollback()
 	t.conn.took(&op, 1)
 	t.conn.end(t.ctx, &op, err)

@@ -26,7 +26,7 @@ type execPart struct{ c *sqlConn }
 
 func (p execPart) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
 	c := p.c
-	op := c.begin(ctx, profiler.OpExec, profiler.Now(), query)
+	op := c.begin(ctx, profiler.OpExec, profiler.Now(), query, false)
 	var r driver.Result
 	var err error
 	if c.execer != nil {
@@ -43,7 +43,7 @@ func (p execPart) Exec(query string, args []driver.Value) (driver.Result, error)
 	if !ok {
 		return p.ExecContext(context.Background(), query, named(args))
 	}
-	op := p.c.begin(context.Background(), profiler.OpExec, profiler.Now(), query)
+	op := p.c.begin(context.Background(), profiler.OpExec, profiler.Now(), query, false)
 	r, err := e.Exec(query, args)
 	return p.c.execDone(context.Background(), &op, query, r, err)
 }
@@ -51,6 +51,7 @@ func (p execPart) Exec(query string, args []driver.Value) (driver.Result, error)
 func (c *sqlConn) execDone(ctx context.Context, op *profiler.Op, query string, r driver.Result, err error) (driver.Result, error) {
 	if err == driver.ErrSkip {
 		c.declined = op.Started()
+		c.wire.declined(op)
 		op.Skip(false)
 		return r, err
 	}
@@ -65,7 +66,7 @@ type queryPart struct{ c *sqlConn }
 
 func (p queryPart) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
 	c := p.c
-	w := c.beginQuery(ctx, profiler.Now(), query)
+	w := c.beginQuery(ctx, profiler.Now(), query, false)
 	var r driver.Rows
 	var err error
 	if c.queryer != nil {
@@ -82,7 +83,7 @@ func (p queryPart) Query(query string, args []driver.Value) (driver.Rows, error)
 	if !ok {
 		return p.QueryContext(context.Background(), query, named(args))
 	}
-	w := p.c.beginQuery(context.Background(), profiler.Now(), query)
+	w := p.c.beginQuery(context.Background(), profiler.Now(), query, false)
 	r, err := q.Query(query, args)
 	return p.c.queryDone(context.Background(), w, r, err)
 }
@@ -90,6 +91,7 @@ func (p queryPart) Query(query string, args []driver.Value) (driver.Rows, error)
 func (c *sqlConn) queryDone(ctx context.Context, w *rows, r driver.Rows, err error) (driver.Rows, error) {
 	if err == driver.ErrSkip {
 		c.declined = w.op.Started()
+		c.wire.declined(&w.op)
 		w.op.Skip(false)
 		return r, err
 	}
@@ -103,6 +105,7 @@ type resetPart struct{ c *sqlConn }
 func (p resetPart) ResetSession(ctx context.Context) error {
 	c := p.c
 	c.ops, c.declined, c.used = 0, 0, true
+	c.wire.abandoned()
 	if c.resetter != nil {
 		if err := c.resetter.ResetSession(ctx); err != nil {
 			if errors.Is(err, driver.ErrBadConn) {
@@ -146,8 +149,8 @@ func (p validPart) IsValid() bool {
 }
 
 // wrapConn wraps dc with exactly the interfaces that matter.
-func wrapConn(dc driver.Conn, of *profiler.Conn, by *Connector) driver.Conn {
-	c := &sqlConn{inner: dc, of: of, turns: by.TurnPerCall, closes: by.closes.Load()}
+func wrapConn(dc driver.Conn, of *profiler.Conn, by *Connector, meter profiler.Meter) driver.Conn {
+	c := &sqlConn{inner: dc, of: of, turns: by.TurnPerCall, closes: by.closes.Load(), wire: wire{meter: meter}}
 	c.execer, _ = dc.(driver.ExecerContext)
 	c.queryer, _ = dc.(driver.QueryerContext)
 	if c.execer == nil {

@@ -16,6 +16,7 @@ type Op struct {
 	dead         uint8
 	waitKnown    bool
 	quiet        bool // recording is off: only counted
+	unwanted     bool // no Sink will want to know
 	Prepared     Prepared
 	start, first Instant
 	asked        Instant
@@ -37,6 +38,11 @@ type Op struct {
 	Driver, Consumer time.Duration
 	// Check and Preparing are Operation's; they may be set until Responded.
 	Check, Preparing time.Duration
+	// Sent, Received and BytesKnown are Operation's; they may be set until End, for a first response's event until Responded.
+	Sent, Received int64
+	BytesKnown     bool
+	// Metered is for whoever begins a Meter for the operation: it says that it counts for this one.
+	Metered bool
 }
 
 // Begin starts an operation at the instant at, the entry of the caller's call.
@@ -238,6 +244,9 @@ func (o *Op) report(ctx context.Context, k Kind, end Instant, err error) {
 	if p.pending.Load() > 0 {
 		p.flushCloses()
 	}
+	if o.unwanted {
+		return
+	}
 	for i, s := range p.Sinks {
 		if !p.declined(s, ctx, k, c, o.n) {
 			o.reportFrom(i, ctx, k, end, err)
@@ -277,6 +286,7 @@ func (o *Op) operation(p *Operation, end Instant, err error) {
 	}
 	p.Idle, p.Driver, p.Consumer = o.idle, o.Driver, o.Consumer
 	p.Check, p.Preparing = o.Check, o.Preparing
+	p.Sent, p.Received, p.BytesKnown = o.Sent, o.Received, o.BytesKnown
 	p.Err, p.Outcome = err, o.outcome
 	if o.waitKnown {
 		p.Asked = start.Add(o.asked.Sub(o.start))

@@ -70,6 +70,11 @@ type Operation struct {
 	Idle time.Duration
 	// Turns counts the awaited round trips up to the first response, 0 if unknown.
 	Turns int
+	// Sent and Received are the bytes that went over the network for it from its start to its end (in a KindFirstResponse until then), under
+	// TLS as they were encrypted. Valid if BytesKnown: they are counted where a handshake.Dialer made the connection, and for operations
+	// that a Sink wants to be told of.
+	Sent, Received int64
+	BytesKnown     bool
 	// Check is what the pool's own check took that the connection is alive, between Wait and the operation, and part of neither.
 	Check time.Duration
 	// Preparing is the part of the time up to the first response that went into preparing a statement for it, where that is known.

@@ -75,6 +75,8 @@
 //	connprof.query.rows.driver        query: of the time for rows, what the driver took (network, decoding),
 //	connprof.query.rows.consumer      query: and what the program took between its calls for rows
 //	connprof.query.turns              query: awaited round trips
+//	connprof.query.sent               query: bytes that went over the network for it, under TLS as they were encrypted,
+//	connprof.query.received           query: and bytes that came back; both where a handshake.Dialer made the connection
 //	connprof.query.attempts           query: on how many connections it was tried, or how often the driver repeated it
 //	connprof.query.lost               query: what earlier attempts took, before the span
 //	connprof.query.stale_idle         query: how long the dead connection had been idle that it met first

@@ -151,6 +151,9 @@ func (s *Sink) ownAttributes(attrs []attribute.KeyValue, st *connState, op *prof
 	if op.Turns > 0 {
 		attrs = append(attrs, keyTurns.Int(op.Turns))
 	}
+	if op.BytesKnown {
+		attrs = append(attrs, keySent.Int64(op.Sent), keyReceived.Int64(op.Received))
+	}
 	if op.WaitKnown {
 		attrs = append(attrs, seconds(keyWait, op.Wait), seconds(keyQueued, op.Queued), keyWaitedFor.String(op.WaitFor.String()))
 	}

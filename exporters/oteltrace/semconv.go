@@ -24,6 +24,8 @@ const (
 	keyIndex         = attribute.Key("connprof.query.index")
 	keyFirstResponse = attribute.Key("connprof.query.first_response")
 	keyTurns         = attribute.Key("connprof.query.turns")
+	keySent          = attribute.Key("connprof.query.sent")
+	keyReceived      = attribute.Key("connprof.query.received")
 	keyAttempts      = attribute.Key("connprof.query.attempts")
 	keyLost          = attribute.Key("connprof.query.lost")
 	keyStaleIdle     = attribute.Key("connprof.query.stale_idle")

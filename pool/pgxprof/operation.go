@@ -85,6 +85,7 @@ func (m *member) end(ctx context.Context, conn *pgx.Conn, k profiler.OpKind, err
 		}
 	}
 	m.op.Turns = turns
+	m.op.Sent, m.op.Received, m.op.BytesKnown = m.exchanges.Bytes()
 	if answered.Known() && (err == nil || errors.As(err, new(*pgconn.PgError))) {
 		m.op.Responded(ctx, answered, err)
 	}

@@ -138,6 +138,9 @@ func TestTheTurnsOfAnOperationAreThoseOfTheProtocol(t *testing.T) {
 						t.Errorf("number %d, TLS %v: %d turns, %d on the wire, want %d; %v, prepared %v, want %v, %v",
 							i+1, secure, op.Turns, wire, tt.turns[i], op.Kind, op.Prepared, tt.kind, tt.prepared[i])
 					}
+					if tt.kind != profiler.OpCopy && (!op.BytesKnown || op.Sent < 10 || op.Received < 10) { // pgx reads ahead for a CopyFrom
+						t.Errorf("number %d, TLS %v: %d bytes sent, %d received, known: %v", i+1, secure, op.Sent, op.Received, op.BytesKnown)
+					}
 					if (op.Preparing > 0) != (op.Prepared != no) || op.Preparing >= op.FirstResponse.Sub(op.Start) {
 						t.Errorf("number %d: preparing took %v of %v until the first response", i+1, op.Preparing, op.FirstResponse.Sub(op.Start))
 					}
