@@ -31,6 +31,7 @@ func TestQueryAttributes(t *testing.T) {
 		c.CheckedOut(ctx, 0, profiler.Now())
 		o := c.Begin(ctx, profiler.OpExec, profiler.Now())
 		o.Text, o.Turns = "DELETE FROM cart WHERE user = 'bob'", 2
+		o.Sent, o.Received, o.BytesKnown = 80, 0, true
 		time.Sleep(1 * ms)
 		o.End(ctx, profiler.Now(), errors.New("no such user bob"))
 		span.End()
@@ -52,7 +53,7 @@ func TestQueryAttributes(t *testing.T) {
 		require.Equal(t, with(attrs{
 			"db.query.summary": "DELETE cart", "db.operation.name": "DELETE", "db.collection.name": "cart", "connprof.connection.reused": true, "connprof.query.index": int64(2),
 			"connprof.query.first_response": 0.001, "connprof.tls.amortized": 0.004, "connprof.connection.idle": 0.03,
-			"connprof.query.turns": int64(2), "error.type": "*errors.errorString",
+			"connprof.query.turns": int64(2), "connprof.query.sent": int64(80), "connprof.query.received": int64(0), "error.type": "*errors.errorString",
 		}), attributesOf(spans["DELETE cart"][0]))
 	})
 }
