@@ -58,6 +58,28 @@ type Decliner interface {
 	Wants(ctx context.Context, k Kind, c *Conn, n uint64) bool
 }
 
+// A Dropper is a Sink that counts what it left out to keep within a bound of its own. Reports add it up (Dropped.Sinks).
+type Dropper interface {
+	Sink
+	Dropped() int64
+}
+
+var _ Dropper = (*AsyncSink)(nil)
+
+func (p *Profiler) sinksDropped() (n int64) {
+	defer func() {
+		if recover() != nil {
+			p.panics.Add(1)
+		}
+	}()
+	for _, s := range p.Sinks {
+		if d, ok := s.(Dropper); ok {
+			n += d.Dropped()
+		}
+	}
+	return n
+}
+
 // classify maps an error to an outcome.
 func classify(err error) Outcome {
 	if err == nil {

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"reflect"
+	"strings"
 	"testing"
 )
 
@@ -82,5 +83,33 @@ func TestWhatAPoolTellsOfItsWaitersIsAddedUp(t *testing.T) {
 	c := Conn{s: &series{of: Endpoint{Address: "(other)"}}, endpoint: &Endpoint{Address: "a"}}
 	if c.Counted().Address != "(other)" || c.Endpoint().Address != "a" {
 		t.Errorf("counted by %v", c.Counted())
+	}
+}
+
+// dropping is a Sink that left out so many.
+type dropping int64
+
+func (dropping) Record(context.Context, Event) {}
+func (d dropping) Dropped() int64 {
+	if d < 0 {
+		panic("theirs")
+	}
+	return int64(d)
+}
+
+func TestWhatSinksLeftOutIsInReports(t *testing.T) {
+	p := Profiler{Sinks: []Sink{dropping(3), &recorder{}, dropping(4)}}
+	earlier := p.Report()
+	p.Sinks[0] = dropping(5)
+	r := p.Report()
+	if n, since := r.Dropped.Sinks, r.Sub(earlier).Dropped.Sinks; n != 9 || since != 2 || !strings.Contains(r.String(), "9 items left out by sinks") {
+		t.Errorf("%d, since then %d: %s", n, since, r)
+	}
+	p.Sinks[2] = dropping(-1)
+	if r := p.Report(); r.Dropped.Sinks != 5 {
+		t.Errorf("%d beside one that panics", r.Dropped.Sinks)
+	}
+	if n := p.Report().SinkPanics; n == 0 {
+		t.Error("its panic is not counted")
 	}
 }

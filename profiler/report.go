@@ -21,12 +21,13 @@ type Report struct {
 	SinkPanics int64   `json:"sink_panics"`
 }
 
-// Dropped counts what did not fit: connections of endpoints that share one entry, live connections that are not listed, and closes that
-// the sinks never saw.
+// Dropped counts what did not fit: connections of endpoints that share one entry, live connections that are not listed, closes that the
+// sinks never saw, and what Profiler.Sinks say that they left out (Dropper).
 type Dropped struct {
 	Endpoints int64 `json:"endpoints"`
 	Conns     int64 `json:"conns"`
 	Closes    int64 `json:"closes"`
+	Sinks     int64 `json:"sinks"`
 }
 
 // EndpointReport is what the connections of one endpoint and role did.
@@ -194,7 +195,7 @@ func (p *Profiler) Report() Report {
 	for _, c := range p.failures.all() {
 		r.Failures = append(r.Failures, c.failure())
 	}
-	r.Dropped = Dropped{Endpoints: p.targets.dropped.Load(), Conns: p.live.dropped.Load(), Closes: p.lost.Load()}
+	r.Dropped = Dropped{Endpoints: p.targets.dropped.Load(), Conns: p.live.dropped.Load(), Closes: p.lost.Load(), Sinks: p.sinksDropped()}
 	r.SinkPanics = p.panics.Load()
 	r.derive()
 	return r
@@ -241,6 +242,7 @@ func (r Report) Sub(earlier Report) Report {
 	out.Dropped.Endpoints -= earlier.Dropped.Endpoints
 	out.Dropped.Conns -= earlier.Dropped.Conns
 	out.Dropped.Closes -= earlier.Dropped.Closes
+	out.Dropped.Sinks -= earlier.Dropped.Sinks
 	out.SinkPanics -= earlier.SinkPanics
 	out.derive()
 	return out

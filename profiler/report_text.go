@@ -20,9 +20,9 @@ func (r Report) WriteTo(w io.Writer) (int64, error) {
 	r.writePools(cw)
 	r.writeFailures(cw)
 	r.writeFindings(cw)
-	if d := r.Dropped; d.Endpoints+d.Conns+d.Closes+r.SinkPanics > 0 {
-		fmt.Fprintf(cw, "\nbounds: %d connections counted under \"(other)\", %d not listed as live, %d closes not reported, %d sink panics\n",
-			d.Endpoints, d.Conns, d.Closes, r.SinkPanics)
+	if d := r.Dropped; d.Endpoints+d.Conns+d.Closes+d.Sinks+r.SinkPanics > 0 {
+		fmt.Fprintf(cw, "\nbounds: %d connections counted under \"(other)\", %d not listed as live, %d closes not reported, %d items left out by sinks, "+
+			"%d sink panics\n", d.Endpoints, d.Conns, d.Closes, d.Sinks, r.SinkPanics)
 	}
 	if cw.n == 0 {
 		fmt.Fprintln(cw, "no connections")

@@ -98,14 +98,22 @@ func (c *collection) numbers() []*numbers {
 			waiting.add(attribute.NewSet(name), int64(p.Pending))
 		}
 	}
+	told := map[string]bool{} // pools that count their time-outs; of others it is known from the waits that failed
 	for i := range c.since.Pools {
-		if p := &c.since.Pools[i]; p.TimeoutsKnown && (p.Timeouts > 0 || c.temporality == metricdata.CumulativeTemporality) {
+		p := &c.since.Pools[i]
+		told[p.Name] = p.TimeoutsKnown
+		if p.TimeoutsKnown && (p.Timeouts > 0 || c.temporality == metricdata.CumulativeTemporality) {
 			late.add(attribute.NewSet(poolName(p.Name)), p.Timeouts)
 		}
 	}
 	for i := range c.since.Endpoints {
 		e := &c.since.Endpoints[i]
 		s := endpointSeries{e: e, whole: e, base: endpointAttributes(e.Endpoint, e.Role)}
+		if name := poolNameOf(e.Endpoint); e.Role == profiler.RolePool.String() && !told[name.Value.AsString()] {
+			if d := e.Distribution(profiler.MeasureWait, profiler.Timeout); d != nil && d.Count > 0 {
+				late.add(attribute.NewSet(name), int64(d.Count))
+			}
+		}
 		s.count(dialed, e.Created)
 		for _, f := range e.Failures {
 			s.count(dialed, f.Count, keyFailedPhase.String(f.Phase), errorClass(f.Class))
@@ -121,6 +129,7 @@ func (c *collection) numbers() []*numbers {
 	}
 	for kind, n := range map[string]int64{
 		"endpoint": c.since.Dropped.Endpoints, "connection": c.since.Dropped.Conns, "close": c.since.Dropped.Closes,
+		"sink": c.since.Dropped.Sinks,
 	} {
 		if n > 0 || c.temporality == metricdata.CumulativeTemporality { // a total is there from the beginning, for alerts on its rise
 			lost.add(attribute.NewSet(keyDropped.String(kind)), n)

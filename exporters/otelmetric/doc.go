@@ -48,13 +48,14 @@
 //	connprof.tls.handshakes             E  counter    {handshake}   tls.protocol.version, tls.resumed, connprof.tls.hello_retry (the  R
 //	                                                                server asked for a second ClientHello)
 //	connprof.tls.resumptions.refused    E  counter    {handshake}   a session was offered and not taken                               R
-//	connprof.dropped                       counter    {item}        connprof.dropped.kind: endpoint, connection, close                R
+//	connprof.dropped                       counter    {item}        connprof.dropped.kind: endpoint, connection, close, sink                R
 //	connprof.sink.panics                   counter    {panic}                                                                         R
 //
 // R marks what Register makes instruments of. connprof.outcome is ok, error, canceled or timeout; an operation's error.type is timeout,
 // canceled or _OTHER, absent for one that ended well. The pool's name is Endpoint.Pool, else Endpoint.Address, the name that a watched pool
 // is reported under; pools of one name are added up. Count and limits come from pools that are watched: those of database/sql and MongoDB are
-// by themselves, a pgxpool is with pgxprof.Watch. Who waits and who timed out is known of MongoDB's and pgx's; database/sql tells neither.
+// by themselves, a pgxpool is with pgxprof.Watch. Who waits and who timed out is known of MongoDB's and pgx's (time-outs also of a
+// pgxpool that is not watched); database/sql tells neither.
 //
 // # Bounds
 //

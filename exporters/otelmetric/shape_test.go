@@ -1,6 +1,7 @@
 package otelmetric_test
 
 import (
+	"context"
 	"maps"
 	"slices"
 	"strings"
@@ -102,7 +103,7 @@ func expected(start, at time.Time) map[string]metricdata.Metrics {
 			n(ofShop(), 1)),
 		sum("connprof.dropped", "{item}", "What did not fit into a bound of the profiler.", true,
 			n(attrs(str("connprof.dropped.kind", "endpoint")), 0), n(attrs(str("connprof.dropped.kind", "connection")), 0),
-			n(attrs(str("connprof.dropped.kind", "close")), 0)),
+			n(attrs(str("connprof.dropped.kind", "close")), 0), n(attrs(str("connprof.dropped.kind", "sink")), 0)),
 		sum("connprof.sink.panics", "{panic}", "The panics of sinks that were recovered.", true, n(attrs(), 0)),
 	} {
 		all[m.Name] = m
@@ -166,6 +167,28 @@ func TestNoMetricCarriesAnErrorsText(t *testing.T) {
 					t.Errorf("%s has %s", name, s)
 				}
 			}
+		}
+	})
+}
+
+func TestTimeoutsOfAPoolThatIsNotWatchedAreThoseOfItsWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var p profiler.Profiler
+		m := otelmetric.New(&p)
+		late := func() {
+			asked := profiler.Now()
+			time.Sleep(ms)
+			p.WaitFailed(context.Background(), shop, asked, profiler.Now(), context.DeadlineExceeded)
+			p.WaitFailed(context.Background(), shop, asked, profiler.Now(), context.Canceled)
+		}
+		late()
+		late()
+		if n := counted(produce(t, m)["db.client.connection.timeouts"]); n != 2 {
+			t.Errorf("%d time-outs, want 2", n)
+		}
+		p.WatchPool("orders", func() profiler.PoolStats { return profiler.PoolStats{Timeouts: 5, TimeoutsKnown: true} })
+		if n := counted(produce(t, m)["db.client.connection.timeouts"]); n != 5 {
+			t.Errorf("%d time-outs of a pool that counts 5 itself", n)
 		}
 	})
 }

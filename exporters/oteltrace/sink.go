@@ -35,7 +35,10 @@ type Sink struct {
 	texts statements
 }
 
-var _ profiler.Decliner = (*Sink)(nil)
+var (
+	_ profiler.Decliner = (*Sink)(nil)
+	_ profiler.Dropper  = (*Sink)(nil)
+)
 
 // New returns a Sink that makes its spans with tp. With nil it asks the global provider, each time it is used and not before.
 func New(tp trace.TracerProvider) *Sink { return &Sink{tp: tp} }
@@ -140,5 +143,5 @@ func (s *Sink) Flush() {
 	}
 }
 
-// Dropped counts the connection spans that MaxConnectionTraces kept back.
-func (s *Sink) Dropped() uint64 { return s.storm.dropped.Load() }
+// Dropped counts the connection spans that MaxConnectionTraces kept back; reports and metrics have it, too.
+func (s *Sink) Dropped() int64 { return s.storm.dropped.Load() }

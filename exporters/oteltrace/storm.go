@@ -13,7 +13,7 @@ const defaultConnectionTraces = 100
 
 // storm counts the connection traces of the running second.
 type storm struct {
-	dropped atomic.Uint64
+	dropped atomic.Int64
 
 	mu    sync.Mutex
 	since profiler.Instant // mu: when the second began
