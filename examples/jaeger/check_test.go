@@ -10,7 +10,7 @@ import (
 
 func TestEveryTraceIsAsExpected(t *testing.T) {
 	p := theScenes(t)
-	if p.failures > 0 || len(p.seen) != 11 {
+	if p.failures > 0 || len(p.seen) != 12 {
 		t.Errorf("%d traces, %d failures", len(p.seen), p.failures)
 	}
 	for _, v := range p.seen {
@@ -113,7 +113,7 @@ func TestCheckNoticesWhatIsWrong(t *testing.T) {
 			next.end += 1000 * ms
 			return append(spans, &span{trace: q.trace, id: "0123456789abcdef", parent: q.parent, name: waitName, kind: "INTERNAL",
 				start: q.start - 1000*ms, end: q.start, service: serviceName, scope: oteltraceScope})
-		}, "queued for"},
+		}, "connprof.queued of"},
 		{"the same ID twice", "Warm", func(spans []*span) []*span { return append(spans, pick(spans, "find")) }, "two spans have the ID"},
 		{"another name", "Warm", on("find", func(s *span) { s.name = "find ycsb" }), "want the name"},
 		{"another kind", "Warm", on("find", func(s *span) { s.kind = "INTERNAL" }), "kind INTERNAL"},
@@ -201,6 +201,10 @@ func TestCheckNoticesWhatIsWrong(t *testing.T) {
 		{"more queued than waited", "Warm", add("SELECT", "connprof.queued", 1), "queued for"},
 		{"a wait that leaves out the create", "Cold", add("SELECT", "connprof.wait", 0.001), "its connection took"},
 		{"a login's wait that is longer than the login", "Cold", add("auth", "connprof.auth.wait", 1), "auth: waited"},
+		{"a missing choice of a server", "A client that has just started", without(selectionName), "no child find"},
+		{"a choice of a server shorter than it can be", "A client that has just started", on(selectionName, func(s *span) { s.start = s.end - 11*ms }), "held up"},
+		{"a choice of a server that the command does not know of", "A client that has just started", set("find", "connprof.query.selection", 0.001), "connprof.query.selection"},
+		{"a choice of a server that is called a wait for the pool", "A client that has just started", on(selectionName, func(s *span) { s.name = waitName }), "want the name"},
 		{"one try where there were two", "After an idle kill", set("SELECT", "connprof.query.attempts", int64(1)), "attempts"},
 		{"another service", "Warm", on("SELECT", func(s *span) { s.service = "unknown_service" }), "service"},
 		{"another scope", "Warm", on("SELECT", func(s *span) { s.scope = serviceName }), "scope"},

@@ -13,9 +13,10 @@ import (
 const oteltraceScope = "github.com/connprof/connprof/exporters/oteltrace"
 
 const (
-	setupPrefix = "connection_setup "
-	waitName    = "wait_for_connection"
-	phasePrefix = "connprof.phase."
+	setupPrefix   = "connection_setup "
+	waitName      = "wait_for_connection"
+	selectionName = "server_selection"
+	phasePrefix   = "connprof.phase."
 )
 
 // rounding is what a duration in seconds may differ by from the same one in nanoseconds.
@@ -44,7 +45,7 @@ func (c *checker) consistent(root *span) {
 			if i > 0 && child.start < s.children[i-1].end {
 				c.fail("%s: starts %v before %s ended", child.name, time.Duration(s.children[i-1].end-child.start), s.children[i-1].name)
 			}
-			if child.name == waitName {
+			if isWait(child) {
 				c.consistentWait(child, s.children[i+1:])
 			}
 		}
@@ -58,21 +59,27 @@ func (c *checker) consistent(root *span) {
 	})
 }
 
-// consistentWait: a wait ends where the create that was waited for starts, else no later than the operation does.
+func isWait(s *span) bool { return s.name == waitName || s.name == selectionName }
+
+// consistentWait: a wait for the pool ends where the create that was waited for starts, else no later than the operation does, which says that
+// it waited; the choice of a server comes before it.
 func (c *checker) consistentWait(wait *span, after []*span) {
 	i := slices.IndexFunc(after, func(s *span) bool { return s.kind == "CLIENT" })
 	switch {
 	case i < 0:
 		c.fail("%s: no operation comes after it", wait.name)
 		return
-	case strings.HasPrefix(after[0].name, setupPrefix) && after[0].start != wait.end:
+	case wait.name == waitName && strings.HasPrefix(after[0].name, setupPrefix) && after[0].start != wait.end:
 		c.fail("%s: ends %v before %s starts", wait.name, time.Duration(after[0].start-wait.end), after[0].name)
+	case wait.name == selectionName && after[0].name == waitName && after[0].start != wait.end:
+		c.fail("%s: ends %v before the wait for the pool starts", wait.name, time.Duration(after[0].start-wait.end))
 	}
 	if wait.duration() <= waitThreshold {
 		c.fail("%s: has a span, but took %v, not more than %v", wait.name, wait.duration(), waitThreshold)
 	}
-	if queued, ok := after[i].seconds("connprof.queued"); !ok || queued < wait.duration()-rounding {
-		c.fail("%s: %s queued for %v, the span of its wait took %v", wait.name, after[i].name, queued, wait.duration())
+	key := map[string]string{waitName: "connprof.queued", selectionName: "connprof.query.selection"}[wait.name]
+	if waited, ok := after[i].seconds(key); !ok || waited < wait.duration()-rounding {
+		c.fail("%s: took %v, %s of %s is %v", wait.name, wait.duration(), key, after[i].name, waited)
 	}
 }
 

@@ -73,14 +73,16 @@ func answer(question []byte) ([]byte, error) {
 	return reply.Pack()
 }
 
-// dialer asks this server for names, and no file. It is what the drivers are given.
-func (s *nameServer) dialer() *net.Dialer {
-	return &net.Dialer{Resolver: &net.Resolver{
+// DialContext dials as a net.Dialer does that asks this server for names, and no file. It is what the drivers are given. Each dial has a
+// Resolver of its own: those that share one share the answer, too, if they ask at the same time, and the later one waits for less.
+func (s *nameServer) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
+	d := net.Dialer{Resolver: &net.Resolver{
 		PreferGo: true,
 		Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, "udp", s.conn.LocalAddr().String())
 		},
 	}}
+	return d.DialContext(ctx, network, address)
 }
 
 func (s *nameServer) close() {

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -15,6 +16,8 @@ type relay struct {
 	server   string // host:port
 	delay    time.Duration
 	serving  sync.WaitGroup
+
+	first atomic.Int64 // how long the next connection has to wait to be served, once
 
 	mu     sync.Mutex
 	closed bool                  // mu
@@ -60,6 +63,7 @@ func (r *relay) accept() {
 
 func (r *relay) serve(client *net.TCPConn) {
 	defer client.Close()
+	time.Sleep(time.Duration(r.first.Swap(0)))
 	c, err := net.Dial("tcp", r.server)
 	if err != nil {
 		return

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"time"
 
+	"go.mongodb.org/mongo-driver/v2/mongo"
+
 	"github.com/connprof/connprof/examples/internal/embedded"
 )
 
@@ -21,7 +23,7 @@ type sight struct {
 type scene func(ctx context.Context, s *setup) ([]sight, error)
 
 // What happens, in this order: each scene finds the connections as the one before left them.
-var scenes = []scene{cold, warm, exhausted, killed, refused, resumed, amortised, background}
+var scenes = []scene{cold, warm, exhausted, killed, refused, resumed, amortised, background, starting}
 
 // request sends one request and expects a status.
 func (s *setup) request(ctx context.Context, path string, want int) (traceID string, took time.Duration, err error) {
@@ -266,6 +268,43 @@ func background(ctx context.Context, s *setup) ([]sight, error) {
 		says: "The first operation of a connection, and yet it waited for nothing: it links to the trace in which the connection was made.",
 		want: served("/reviews/{id}", id, find),
 	}}, err
+}
+
+// starting lets a request make its own client. What the choice of a server takes at least is known from when the client was made: if the
+// machine took too long between that and the question for a server, the next client is looked at.
+func starting(ctx context.Context, s *setup) ([]sight, error) {
+	open, id := s.shop.starting, embedded.Key(13)
+	const heartbeat = busyServer + lookupDelay + 2*networkDelay // TLS and hello
+	for n := int64(1); ; n++ {
+		var made time.Time
+		s.relays[adviceHost].first.Store(int64(busyServer))
+		s.shop.starting = func() (*mongo.Collection, error) {
+			made = time.Now()
+			return open()
+		}
+		trace, took, err := s.request(ctx, "/advice/"+id, http.StatusOK)
+		if err != nil {
+			return nil, err
+		}
+		least := heartbeat - s.shop.asked.Sub(made)
+		if least <= waitThreshold {
+			if n == 5 {
+				return nil, fmt.Errorf("starting: the machine is too busy: %v between two calls", s.shop.asked.Sub(made))
+			}
+			continue
+		}
+		label := fmt.Sprint("advice ", n)
+		find := s.mongoFind(adviceHost, label, 1)
+		find.attrs["connprof.query.selection"] = atLeast(least)
+		selection := s.wait(adviceHost, "mongodb", least)
+		selection.name = selectionName
+		return []sight{{
+			name: "A client that has just started", trace: trace, took: took,
+			says: "This request made its client first. The driver chooses a server before it asks a pool, and knows none before its first heartbeat, which " +
+				"has a connection of its own, with TLS of its own, to a server that was busy for 40 ms. Only then is the connection for the operation made.",
+			want: served("/advice/{id}", id, selection, s.mongoSetup(adviceHost, label), find),
+		}}, nil
+	}
 }
 
 // served is the server span of a request, with what is under it.

@@ -29,8 +29,10 @@ type shop struct {
 	profiles *mongo.Collection // connects when first asked
 	reviews  *mongo.Collection // keeps a connection ready
 
-	// exporting is called while an export holds its connection.
+	// exporting is called while an export holds its connection, starting makes the client of a function that has just started.
 	exporting func()
+	starting  func() (*mongo.Collection, error)
+	asked     time.Time // when such a function asked the client that it had made
 }
 
 // handler is the service, each request in a server span of tracer. The response tells its trace in the header traceHeader.
@@ -44,6 +46,7 @@ func (s *shop) handler(tracer trace.Tracer) http.Handler {
 		"GET /history":      s.history,
 		"GET /report":       s.report,
 		"GET /reviews/{id}": s.review,
+		"GET /advice/{id}":  s.advice,
 	} {
 		mux.Handle(pattern, traced(tracer, pattern, handle))
 	}
@@ -84,7 +87,11 @@ func read(ctx context.Context, db *pool.DB, id string) error {
 func find(ctx context.Context, c *mongo.Collection, id string) error {
 	// profiler.Asked is to MongoDB's client what pool.Wrap is to a *sql.DB: with it the wait is known from here on, the choice of a
 	// server included.
-	_, err := c.FindOne(profiler.Asked(ctx), bson.D{{Key: "_id", Value: id}}).Raw()
+	return findAsked(profiler.Asked(ctx), c, id)
+}
+
+func findAsked(ctx context.Context, c *mongo.Collection, id string) error {
+	_, err := c.FindOne(ctx, bson.D{{Key: "_id", Value: id}}).Raw()
 	return err
 }
 
@@ -99,6 +106,17 @@ func (s *shop) order(ctx context.Context, id string) error {
 func (s *shop) stock(ctx context.Context, id string) error   { return read(ctx, s.orders, id) }
 func (s *shop) invoice(ctx context.Context, id string) error { return read(ctx, s.ledger, id) }
 func (s *shop) review(ctx context.Context, id string) error  { return find(ctx, s.reviews, id) }
+
+// advice makes its client first, as a function does that is started for its first request.
+func (s *shop) advice(ctx context.Context, id string) error {
+	c, err := s.starting()
+	if err != nil {
+		return err
+	}
+	ctx = profiler.Asked(ctx)
+	s.asked = time.Now()
+	return findAsked(ctx, c, id)
+}
 
 // export reads in a transaction and works on what it read before it lets its connection go.
 func (s *shop) export(ctx context.Context, _ string) error {

@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
-	"net"
 	"runtime"
 	"time"
 
@@ -28,6 +27,7 @@ const (
 	revocation    = 30 * time.Millisecond // the look at a revocation list that a new certificate costs
 	exportingWork = 50 * time.Millisecond // how long an export keeps its connection while somebody waits for it
 	idleTime      = 25 * time.Millisecond // what passes between two requests
+	busyServer    = 40 * time.Millisecond // how long a server is too busy to greet a new client's first connection
 )
 
 // waitThreshold is what a wait must exceed to have a span of its own. The Sink's default is 1 ms, which a busy machine alone can make.
@@ -44,6 +44,7 @@ const (
 	reportsHost  = "reports.shop.test"
 	profilesHost = "profiles.shop.test"
 	reviewsHost  = "reviews.shop.test"
+	adviceHost   = "advice.shop.test"
 )
 
 // setup is the service with all that it runs on.
@@ -106,7 +107,7 @@ func prepare(ctx context.Context, otlp string) (s *setup, err error) {
 	s.later(names.close)
 	for host, server := range map[string]string{
 		ordersHost: sqlServer.Addr, ledgerHost: sqlServer.Addr, archiveHost: sqlServer.Addr, reportsHost: sqlServer.Addr,
-		profilesHost: documents.TLSAddr, reviewsHost: documents.TLSAddr,
+		profilesHost: documents.TLSAddr, reviewsHost: documents.TLSAddr, adviceHost: documents.TLSAddr,
 	} {
 		r, err := newRelay(server, networkDelay)
 		if err != nil {
@@ -121,17 +122,16 @@ func prepare(ctx context.Context, otlp string) (s *setup, err error) {
 	for host, db := range map[string]**pool.DB{
 		ordersHost: &s.shop.orders, ledgerHost: &s.shop.ledger, archiveHost: &s.shop.archive, reportsHost: &s.shop.reports,
 	} {
-		if *db, err = s.openMySQL(host, sqlServer, names.dialer()); err != nil {
+		if *db, err = s.openMySQL(host, sqlServer, names); err != nil {
 			return s, err
 		}
 	}
 	for host, collection := range map[string]**mongo.Collection{profilesHost: &s.shop.profiles, reviewsHost: &s.shop.reviews} {
-		client, err := s.openMongo(host, documents, names.dialer())
-		if err != nil {
+		if *collection, err = s.openMongo(host, documents, names); err != nil {
 			return s, err
 		}
-		*collection = client.Database(embedded.Database).Collection(embedded.Table)
 	}
+	s.shop.starting = func() (*mongo.Collection, error) { return s.openMongo(adviceHost, documents, names) }
 	s.server, err = serve(s.shop.handler(s.tracing.provider.Tracer(serviceName)))
 	if err != nil {
 		return s, err
@@ -141,11 +141,11 @@ func prepare(ctx context.Context, otlp string) (s *setup, err error) {
 }
 
 // openMySQL opens the pool of one host.
-func (s *setup) openMySQL(host string, m *embedded.MySQL, dialer *net.Dialer) (*pool.DB, error) {
+func (s *setup) openMySQL(host string, m *embedded.MySQL, names *nameServer) (*pool.DB, error) {
 	cfg := m.Config(true)
 	cfg.Addr = s.address[host]
 	cfg.TLS.ServerName = "localhost" // what the certificate is for
-	cfg.DialFunc = dialer.DialContext
+	cfg.DialFunc = names.DialContext
 	cfg.InterpolateParams = true                            // a query is one round trip
 	cfg.Params = map[string]string{"time_zone": "'+00:00'"} // the driver sends this before it hands a connection over: the phase setup
 	cfg.Logger = &mysql.NopLogger{}
@@ -173,8 +173,8 @@ func (s *setup) openMySQL(host string, m *embedded.MySQL, dialer *net.Dialer) (*
 }
 
 // openMongo makes the client of one host.
-func (s *setup) openMongo(host string, m *embedded.Mongo, dialer *net.Dialer) (*mongo.Client, error) {
-	opts := options.Client().ApplyURI(m.URIAt(s.address[host], false)).SetTLSConfig(m.TLSConfig()).SetDialer(dialer)
+func (s *setup) openMongo(host string, m *embedded.Mongo, names *nameServer) (*mongo.Collection, error) {
+	opts := options.Client().ApplyURI(m.URIAt(s.address[host], false)).SetTLSConfig(m.TLSConfig()).SetDialer(names)
 	opts.TLSConfig.ServerName = "localhost"
 	if host == reviewsHost {
 		opts.SetMinPoolSize(1)
@@ -188,7 +188,7 @@ func (s *setup) openMongo(host string, m *embedded.Mongo, dialer *net.Dialer) (*
 		defer cancel()
 		_ = client.Disconnect(ctx)
 	})
-	return client, nil
+	return client.Database(embedded.Database).Collection(embedded.Table), nil
 }
 
 // created is how many connections the pool of a host has made so far, as connprof counts them.

@@ -16,6 +16,9 @@
 //	├─ connection_setup db:3306 INTERNAL the create, with one child per phase present: resolve, connect, greet, tls, auth, ...
 //	└─ SELECT orders           CLIENT    the operation, start to rows closed; linked to connection_setup
 //
+// With MongoDB a server_selection (INTERNAL) may come first: the driver was choosing a server for longer than Sink.WaitThreshold. A client that
+// has just started waits there for its first heartbeat, which makes a connection of its own. It takes profiler.Asked to know.
+//
 // A connection's span is a child of the caller's span if the create ran under the caller's context, or if its first user is known to have
 // asked before the create began. Otherwise it is a root, because it would start before its parent. A create that ran in the background
 // waits for its first operation to tell; without one it becomes a root at its close, at the first event 10 s later, or at Flush.

@@ -201,8 +201,8 @@ func appendError(attrs []attribute.KeyValue, op *profiler.Operation) []attribute
 	return append(attrs, errorType(op.Outcome, code, op.Err))
 }
 
-// wait emits the span of the caller's wait, if it is known and long enough. It ends where the create that it waited for starts, whose own
-// span tells the rest, and does not start before its parent.
+// wait emits the spans of what the caller waited for before its connection, as far as it is known and long enough: the choice of a server,
+// and the pool. The latter ends where the create that it waited for starts, whose own span tells the rest. Neither starts before its parent.
 func (s *Sink) wait(b *binding, p parent, parentStart time.Time, moved time.Duration,
 	c *profiler.Conn, st *connState, op *profiler.Operation) {
 	if !op.WaitKnown {
@@ -212,6 +212,18 @@ func (s *Sink) wait(b *binding, p parent, parentStart time.Time, moved time.Dura
 	if create := st.create.Start; op.N == 1 && !create.Before(from) && create.Before(to) {
 		to = create
 	}
+	if op.SelectionKnown && op.Attempts <= 1 { // that of a repeated operation lies before its first attempt, whose end is not known here
+		s.waited(b, p, "server_selection", from.Add(-op.Selection), from, parentStart, moved, st.attrs)
+	}
+	attrs := st.attrs
+	if pool := c.Endpoint().Pool; pool != "" {
+		attrs = append(append(make([]attribute.KeyValue, 0, len(attrs)+1), attrs...), poolName(pool))
+	}
+	s.waited(b, p, "wait_for_connection", from, to, parentStart, moved, attrs)
+}
+
+// waited emits the span of a wait that was longer than the threshold.
+func (s *Sink) waited(b *binding, p parent, name string, from, to, parentStart time.Time, moved time.Duration, attrs []attribute.KeyValue) {
 	if !parentStart.IsZero() {
 		from = from.Add(max(0, parentStart.Sub(from)))
 	}
@@ -222,11 +234,6 @@ func (s *Sink) wait(b *binding, p parent, parentStart time.Time, moved time.Dura
 	if to.Sub(from) <= max(threshold, 0) {
 		return
 	}
-	attrs := append(make([]attribute.KeyValue, 0, len(st.attrs)+1), st.attrs...)
-	if pool := c.Endpoint().Pool; pool != "" {
-		attrs = append(attrs, poolName(pool))
-	}
-	_, span := b.tracer.Start(p.ctx, "wait_for_connection",
-		trace.WithTimestamp(from.Add(moved)), trace.WithAttributes(attrs...))
+	_, span := b.tracer.Start(p.ctx, name, trace.WithTimestamp(from.Add(moved)), trace.WithAttributes(attrs...))
 	span.End(trace.WithTimestamp(to.Add(moved)))
 }

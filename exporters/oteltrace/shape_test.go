@@ -11,6 +11,21 @@ import (
 )
 
 // The shapes that traces have. Times are milliseconds since the test began: begin+duration.
+var catalog = profiler.Endpoint{System: "mongodb", Address: "mongo.internal:27017"}
+
+// command runs a command of 2 ms, which repeats the one that failed.
+func command(ctx context.Context, c *profiler.Conn, failed *profiler.Op) {
+	var o profiler.Op
+	start := profiler.Now()
+	time.Sleep(2 * ms)
+	c.BeginSelected(&o, ctx, profiler.OpCommand, start)
+	o.Name, o.NS = "find", "catalog"
+	if failed != nil {
+		o.Repeats(failed)
+	}
+	o.End(ctx, profiler.Now(), nil)
+}
+
 func TestShapes(t *testing.T) {
 	bg := context.Background()
 	for _, tt := range []struct {
@@ -238,6 +253,70 @@ GET / 0+14
     hello 5+2
     auth 7+5
   find catalog 12+2 [client] → connection_setup mongo.internal:27017
+`},
+		{"the choice of a MongoDB server comes before the wait for its pool", func(r *rig) {
+			ctx, span := r.tracer.Start(bg, "GET /")
+			ctx = profiler.Asked(ctx)
+			time.Sleep(9 * ms) // the first heartbeat's connection
+			asked := profiler.Now()
+			time.Sleep(3 * ms) // another creator's turn
+			c := r.make(catalog, profiler.RolePool, step{profiler.Connect, 1 * ms}, step{profiler.TLS, 4 * ms}, step{profiler.Hello, 2 * ms})
+			c.Ready(noCaller)
+			c.CheckedOut(noCaller, asked, profiler.Now())
+			command(ctx, c, nil)
+			ctx = profiler.Asked(ctx)
+			time.Sleep(1 * ms) // no longer than the threshold
+			c.CheckedOut(noCaller, profiler.Now(), profiler.Now())
+			command(ctx, c, nil)
+			span.End()
+		}, `
+GET / 0+24
+  server_selection 0+9
+  wait_for_connection 9+3
+  connection_setup mongo.internal:27017 12+7
+    connect 12+1
+    tls 13+4
+    hello 17+2
+  find catalog 19+2 [client] → connection_setup mongo.internal:27017
+  find catalog 22+2 [client] → connection_setup mongo.internal:27017
+`},
+		{"a choice of a server that began before the parent is cut to it", func(r *rig) {
+			c := r.make(catalog, profiler.RolePool, step{profiler.Connect, 5 * ms})
+			c.Ready(noCaller)
+			ctx := profiler.Asked(bg)
+			time.Sleep(5 * ms)
+			ctx, span := r.tracer.Start(ctx, "GET /")
+			time.Sleep(5 * ms)
+			c.CheckedOut(noCaller, profiler.Now(), profiler.Now())
+			command(ctx, c, nil)
+			span.End()
+		}, `
+connection_setup mongo.internal:27017 0+5
+  connect 0+5
+GET / 10+7
+  server_selection 10+5
+  find catalog 15+2 [client] → connection_setup mongo.internal:27017
+`},
+		{"of a repeated MongoDB command the choice of a server has no span: it was the first attempt's", func(r *rig) {
+			ctx, span := r.tracer.Start(bg, "GET /")
+			ctx = profiler.Asked(ctx)
+			time.Sleep(9 * ms)
+			dead := r.make(catalog, profiler.RolePool)
+			dead.Ready(noCaller)
+			dead.CheckedOut(noCaller, profiler.Now(), profiler.Now())
+			var failed profiler.Op
+			dead.BeginSelected(&failed, ctx, profiler.OpCommand, profiler.Now())
+			time.Sleep(30 * ms)
+			failed.Hold(profiler.Now())
+			c := r.make(catalog, profiler.RolePool)
+			c.Ready(noCaller)
+			c.CheckedOut(noCaller, profiler.Now(), profiler.Now())
+			command(ctx, c, &failed)
+			span.End()
+		}, `
+GET / 0+41
+  connection_setup mongo.internal:27017 39+0
+  find catalog 39+2 [client] → connection_setup mongo.internal:27017
 `},
 		{"connections that serve no caller are left out", func(r *rig) {
 			r.make(shop, profiler.RoleMonitor, plain...).ReadyAlone(profiler.Now())

@@ -23,7 +23,8 @@ type Sink struct {
 	ParentOnly bool
 	// Monitors also emits the creates of connections that serve no caller: monitoring, cancel requests, and what is unattributed.
 	Monitors bool
-	// WaitThreshold is what a wait must exceed to have its own span; 0 means 1 ms, less than 0 means 0: every known wait.
+	// WaitThreshold is what a wait, for the pool or for the choice of a server, must exceed to have its own span; 0 means 1 ms, less than 0
+	// means 0: every known wait.
 	WaitThreshold time.Duration
 	// MaxConnectionTraces bounds the connection spans emitted in one second; 0 means 100, less than 0 no bound.
 	MaxConnectionTraces int
