@@ -22,7 +22,8 @@
 // A connection's span is a child of the caller's span if the create ran under the caller's context, or if its first user is known to have
 // asked before the create began. Otherwise it is a root, because it would start before its parent. A create that ran in the background
 // waits for its first operation to tell; without one it becomes a root at its close, at the first event 10 s later, or at Flush.
-// The phase "other" has no span: it is what the children leave open. A failed create is a span in error, and so is its failed phase.
+// A caller who gave up waiting, or was refused, has no span here: what it waited for (others, or a create that goes on without it) is not
+// known. Metrics count it. The phase "other" has no span: it is what the children leave open. A failed create is a span in error, and so is its failed phase.
 //
 // Every query span links to its connection's span if that was sampled, never the other way: a connection may serve millions of queries.
 // What the link says stands in attributes too, because many viewers don't follow links.
@@ -42,6 +43,7 @@
 // database/sql that makes spans, such as github.com/XSAM/otelsql, that is the wrapper's span if our Connector is the inner one
 // (otelsql.OpenDB(mysqlprof.Connector(...))); with a tracer of pgx such as otelpgx in the configuration that is instrumented, it is the
 // tracer's. MongoDB's otelmongo puts its span into no context: a command can only be an event on the caller's span. Waits then have no span.
+// A *sql.DB that another wrapper opened is not watched by itself: pool.WatchDB has its counters in reports and metrics.
 //
 // # Names
 //
