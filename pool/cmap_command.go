@@ -72,7 +72,11 @@ func (m *CMAP) succeeded(k *member, e *CommandEvent, op *profiler.Op) (exclude b
 		return true
 	}
 	switch e.Name {
-	case "find", "aggregate", "getMore", "listIndexes", "listCollections":
+	case "getMore":
+	case "find", "aggregate", "listIndexes", "listCollections":
+		if !op.Told() {
+			return false
+		}
 	default:
 		return false
 	}

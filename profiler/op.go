@@ -97,6 +97,9 @@ func (c *Conn) begin(o *Op, ctx context.Context, k OpKind, at Instant, over bool
 // Started is when the operation began, zero for the zero Op.
 func (o *Op) Started() Instant { return o.start }
 
+// Told reports whether a Sink may be told of the operation: if not, what only events carry need not be found out.
+func (o *Op) Told() bool { return o.c != nil && !o.quiet && o.c.p.wants(o.m) }
+
 // Outcome is how the operation went so far.
 func (o *Op) Outcome() Outcome { return o.outcome }
 

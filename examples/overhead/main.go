@@ -1,10 +1,11 @@
-// Command overhead says what connprof costs beside other wrappers of database/sql and tracers of pgx, and what it costs with many connections:
+// Command overhead says what connprof costs beside other wrappers of database/sql, tracers of pgx and
+// monitors of MongoDB clients, and what it costs with many connections:
 //
 //	go run .            the table of make overhead
 //	go run . -scale     the numbers of make scale
 //	go run . -h         what narrows the table
 //
-// All is measured on a driver that does nothing, and pgx on a server that answers at once, so that a difference is the wrapper's own.
+// All is measured on a driver that does nothing, pgx on a server that answers at once, MongoDB's monitors without one, so that a difference is the wrapper's own.
 package main
 
 import (
@@ -53,7 +54,8 @@ func choose(only, of string) error {
 	pgxCalls = slices.DeleteFunc(pgxCalls, func(x pgxCall) bool { return !c.MatchString(x.name) })
 	barePgx := pgxSubjects[0].name
 	pgxSubjects = slices.DeleteFunc(pgxSubjects, func(x pgxSubject) bool { return x.name != barePgx && !s.MatchString(x.name) })
-	if len(calls)+len(pgxCalls) == 0 {
+	mongoCalls = slices.DeleteFunc(mongoCalls, func(x string) bool { return !c.MatchString(x) })
+	if len(calls)+len(pgxCalls)+len(mongoCalls) == 0 {
 		return fmt.Errorf("-calls: no call matches %q", only)
 	}
 	return nil

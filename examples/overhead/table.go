@@ -117,6 +117,11 @@ func overhead(w io.Writer, rounds, n int) error {
 			return err
 		}
 	}
+	for _, title := range mongoCalls {
+		if err := mongoTable(title).measure(w, rounds, n); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
