@@ -62,3 +62,43 @@ func Example() {
 	// connprof.query.duration connprof.connection.reused=false: 1 in 0.002 s
 	// connprof.query.duration connprof.connection.reused=true: 2 in 0.004 s
 }
+
+// Connection metrics as instruments of the program's provider, here with a view of it that makes them exponential; the durations of operations
+// come from the Producer.
+func ExampleRegister() {
+	p := new(profiler.Profiler)
+	m := otelmetric.New(p)
+	m.WithoutConnections, m.MaxSize = true, 320
+	reader := sdkmetric.NewManualReader(sdkmetric.WithProducer(m))
+	provider := sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader), sdkmetric.WithView(sdkmetric.NewView(
+		sdkmetric.Instrument{Name: "connprof.*", Kind: sdkmetric.InstrumentKindHistogram},
+		sdkmetric.Stream{Aggregation: sdkmetric.AggregationBase2ExponentialHistogram{MaxSize: 320, MaxScale: 20}},
+	)))
+	stop, err := otelmetric.Register(p, provider)
+	if err != nil {
+		fmt.Println(err)
+	}
+	defer func() { _ = stop() }()
+
+	c := p.NewConn(profiler.Endpoint{System: "mysql", Address: "db:3306"}, profiler.RolePool)
+	c.Cut(profiler.Connect, profiler.Now())
+	c.Ready(context.Background())
+	o := c.Begin(context.Background(), profiler.OpExec, profiler.Now())
+	o.End(context.Background(), profiler.Now(), nil)
+
+	var rm metricdata.ResourceMetrics
+	if err := reader.Collect(context.Background(), &rm); err != nil {
+		fmt.Println(err)
+	}
+	for _, scope := range rm.ScopeMetrics {
+		for _, m := range scope.Metrics {
+			if m.Name == "connprof.connection.phase.duration" || m.Name == "db.client.operation.duration" {
+				_, exponential := m.Data.(metricdata.ExponentialHistogram[float64])
+				fmt.Println(m.Name, exponential)
+			}
+		}
+	}
+	// Output:
+	// connprof.connection.phase.duration true
+	// db.client.operation.duration true
+}
