@@ -81,6 +81,14 @@ func anyNumber(v any) string {
 	return ""
 }
 
+// positive is a count that can't be 0.
+func positive(v any) string {
+	if got, ok := v.(int64); !ok || got <= 0 {
+		return fmt.Sprintf("is %v (%T), want a number above 0", v, v)
+	}
+	return ""
+}
+
 // anyText is what differs from run to run.
 func anyText(v any) string {
 	if got, ok := v.(string); !ok || got == "" {

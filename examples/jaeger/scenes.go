@@ -442,7 +442,9 @@ func (s *setup) query(host, system, label, name string, index int64) expected {
 
 func (s *setup) mysqlQuery(host, label, name string, index int64) expected {
 	e := s.query(host, "mysql", label, name, index)
-	e.attrs.add(conditions{"db.operation.name": equal(name), "db.query.summary": equal(name)})
+	e.attrs.add(conditions{
+		"db.operation.name": equal(name), "db.query.summary": equal(name), "connprof.query.sent": positive, "connprof.query.received": positive,
+	})
 	if name == selectName {
 		e.attrs.add(conditions{
 			"db.operation.name": equal("SELECT"), "db.collection.name": equal(embedded.Table), "db.query.text": equal(byID),
