@@ -7,6 +7,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"reflect"
+	"runtime"
 
 	"github.com/connprof/connprof/profiler"
 )
@@ -31,6 +32,7 @@ type sqlConn struct {
 	busy  bool // slot is in use
 	turns bool // Connector.TurnPerCall
 	used  bool // it has come back to the pool before
+	inTx  bool // a transaction holds it
 	ops   int  // operations of this checkout
 
 	plain context.Context // the checkout's, if it is known to carry no mark, until its first operation
@@ -63,7 +65,7 @@ func (c *sqlConn) PrepareContext(ctx context.Context, query string) (driver.Stmt
 	s, err := c.prepare(ctx, query)
 	if oneShot && err == nil {
 		c.of.PreparedFor(profiler.Now().Sub(began))
-		return wrapStmt(s, c, query, start), nil
+		return wrapStmt(s, c, query, start).exact(), nil
 	}
 	op := c.begin(ctx, profiler.OpPrepare, start, query, oneShot)
 	c.took(&op, 1)
@@ -71,7 +73,9 @@ func (c *sqlConn) PrepareContext(ctx context.Context, query string) (driver.Stmt
 	if err != nil {
 		return s, err
 	}
-	return wrapStmt(s, c, query, 0), nil
+	w := wrapStmt(s, c, query, 0)
+	runtime.Callers(2, w.preparer[:])
+	return w.exact(), nil
 }
 
 func (c *sqlConn) prepare(ctx context.Context, query string) (driver.Stmt, error) {
@@ -114,6 +118,7 @@ func (c *sqlConn) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.Tx
 	if err != nil {
 		return t, err
 	}
+	c.inTx = true
 	return &tx{inner: t, conn: c, ctx: ctx}, nil
 }
 
@@ -189,7 +194,10 @@ func (c *sqlConn) took(op *profiler.Op, turns int) {
 }
 
 // end ends an operation that has no rows, now.
-func (c *sqlConn) end(ctx context.Context, op *profiler.Op, err error) {
+func (c *sqlConn) end(ctx context.Context, op *profiler.Op, err error) { c.endOf(ctx, op, err, nil) }
+
+// endOf is end for an operation on a statement.
+func (c *sqlConn) endOf(ctx context.Context, op *profiler.Op, err error, s *stmt) {
 	at := profiler.Now()
 	if err != nil {
 		op.Turns = 0
@@ -203,7 +211,7 @@ func (c *sqlConn) end(ctx context.Context, op *profiler.Op, err error) {
 		op.End(ctx, at, nil)
 		return
 	}
-	if c.repeated(op, err) {
+	if c.repeated(op, err, s) {
 		return
 	}
 	c.ops++
@@ -211,8 +219,10 @@ func (c *sqlConn) end(ctx context.Context, op *profiler.Op, err error) {
 	c.failed(op, err)
 }
 
-// repeated reports whether the operation was none, because database/sql repeats what met a dead connection.
-func (c *sqlConn) repeated(op *profiler.Op, err error) bool {
+// repeated reports whether the operation was none, because database/sql repeats what met a dead connection. It repeats the calls of all
+// statements: those of a transaction on the same connection, whose last try has failed like a single one; for one that a sql.Conn prepared it
+// finds that connection closed, and gives up.
+func (c *sqlConn) repeated(op *profiler.Op, err error, s *stmt) bool {
 	if !errors.Is(err, driver.ErrBadConn) {
 		return false
 	}
@@ -221,10 +231,15 @@ func (c *sqlConn) repeated(op *profiler.Op, err error) bool {
 		c.reason = profiler.CloseStale
 	}
 	repeats, _ := again()
-	if repeats {
+	switch {
+	case !repeats || s != nil && !c.inTx && s.pinned():
+		return false
+	case s != nil && c.inTx:
+		op.Skip(false)
+	default:
 		op.Skip(true)
 	}
-	return repeats
+	return true
 }
 
 // failed notes what an error may say about a later close.

@@ -50,10 +50,10 @@ func (c *sqlConn) beginQuery(ctx context.Context, at profiler.Instant, text stri
 	return w
 }
 
-// rowsOf takes the driver's answer to a query: its return is the first response.
-func (c *sqlConn) rowsOf(ctx context.Context, w *rows, r driver.Rows, err error) (driver.Rows, error) {
+// rowsOf takes the driver's answer to a query, on a statement if there is one: its return is the first response.
+func (c *sqlConn) rowsOf(ctx context.Context, w *rows, r driver.Rows, err error, s *stmt) (driver.Rows, error) {
 	if err != nil {
-		c.end(ctx, &w.op, err)
+		c.endOf(ctx, &w.op, err, s)
 		return r, err
 	}
 	at := profiler.Now()

@@ -6,6 +6,7 @@ import (
 	"context"
 	"database/sql/driver"
 	"errors"
+	"runtime"
 
 	"github.com/connprof/connprof/profiler"
 )
@@ -21,6 +22,8 @@ type stmt struct {
 	since profiler.Instant
 	own   bool // the caller prepared it
 	ran   int
+	// preparer is where a statement of the caller's was prepared.
+	preparer [12]uintptr
 }
 
 // stmtWithConverter embeds no driver.ColumnConverter: the field's name would hide the method's.
@@ -35,12 +38,30 @@ func (s stmtWithConverter) ColumnConverter(i int) driver.ValueConverter {
 	return s.converter.ColumnConverter(i)
 }
 
-func wrapStmt(s driver.Stmt, c *sqlConn, query string, since profiler.Instant) driver.Stmt {
-	w := &stmt{inner: s, conn: c, query: query, since: since, own: !since.Known()}
-	if cc, ok := s.(driver.ColumnConverter); ok {
-		return stmtWithConverter{w, cc}
+func wrapStmt(s driver.Stmt, c *sqlConn, query string, since profiler.Instant) *stmt {
+	return &stmt{inner: s, conn: c, query: query, since: since, own: !since.Known()}
+}
+
+// exact is s with the interfaces of the driver's statement that are not neutral.
+func (s *stmt) exact() driver.Stmt {
+	if cc, ok := s.inner.(driver.ColumnConverter); ok {
+		return stmtWithConverter{s, cc}
 	}
-	return w
+	return s
+}
+
+// pinned reports whether a sql.Conn prepared the statement, which then runs on that connection only.
+func (s *stmt) pinned() bool {
+	frames := runtime.CallersFrames(s.preparer[:])
+	for {
+		f, more := frames.Next()
+		if f.Function == "database/sql.(*Conn).PrepareContext" {
+			return true
+		}
+		if !more {
+			return false
+		}
+	}
 }
 
 func (s *stmt) Close() error {
@@ -97,7 +118,7 @@ func (s *stmt) ExecContext(ctx context.Context, args []driver.NamedValue) (drive
 	} else {
 		r, err = s.inner.Exec(vs)
 	}
-	s.conn.end(ctx, &op, err)
+	s.conn.endOf(ctx, &op, err, s)
 	return r, err
 }
 
@@ -114,7 +135,7 @@ func (s *stmt) QueryContext(ctx context.Context, args []driver.NamedValue) (driv
 	} else {
 		r, err = s.inner.Query(vs)
 	}
-	return s.conn.rowsOf(ctx, w, r, err)
+	return s.conn.rowsOf(ctx, w, r, err, s)
 }
 
 func (s *stmt) CheckNamedValue(v *driver.NamedValue) error {
@@ -134,6 +155,7 @@ type tx struct {
 func (t *tx) Commit() error {
 	op := t.conn.begin(t.ctx, profiler.OpCommit, profiler.Now(), "", false)
 	err := t.inner.Commit()
+	t.conn.inTx = false
 	t.conn.took(&op, 1)
 	t.conn.end(t.ctx, &op, err)
 	return err
@@ -142,6 +164,7 @@ func (t *tx) Commit() error {
 func (t *tx) Rollback() error {
 	op := t.conn.begin(t.ctx, profiler.OpRollback, profiler.Now(), "", false)
 	err := t.inner.Rollback()
+	t.conn.inTx = false
 	t.conn.took(&op, 1)
 	t.conn.end(t.ctx, &op, err)
 	return err

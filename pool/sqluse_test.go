@@ -68,6 +68,58 @@ func TestWhatMetABadConnectionIsAnAttemptOrFailed(t *testing.T) {
 			_, err = c.ExecContext(ctx, "x")
 			return err
 		}, true, []int{1}, 0, profiler.OpExec},
+		{"a statement", 1, func(ctx context.Context, db *DB) error {
+			s, err := db.PrepareContext(ctx, "x")
+			if err != nil {
+				return err
+			}
+			defer s.Close()
+			_, err = s.ExecContext(ctx)
+			return err
+		}, false, []int{1, 0, 0}, 1, profiler.OpExec},
+		{"a statement of a pinned connection", 1, func(ctx context.Context, db *DB) error {
+			c, err := db.Conn(ctx)
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			s, err := c.PrepareContext(ctx, "x")
+			if err != nil {
+				return err
+			}
+			defer s.Close()
+			if _, err = s.ExecContext(ctx); err == sql.ErrConnDone { // what database/sql makes of it
+				err = driver.ErrBadConn
+			}
+			return err
+		}, true, []int{1, 0}, 0, profiler.OpExec},
+		{"a statement of a transaction", 9, func(ctx context.Context, db *DB) error {
+			tx, err := db.BeginTx(ctx, nil)
+			if err != nil {
+				return err
+			}
+			defer tx.Rollback()
+			s, err := tx.PrepareContext(ctx, "x")
+			if err != nil {
+				return err
+			}
+			_, err = s.ExecContext(ctx)
+			return err
+		}, true, []int{1, 0, 0, 0}, 0, profiler.OpRollback},
+		{"a statement of the DB's in a transaction", 9, func(ctx context.Context, db *DB) error {
+			s, err := db.PrepareContext(ctx, "x")
+			if err != nil {
+				return err
+			}
+			defer s.Close()
+			tx, err := db.BeginTx(ctx, nil)
+			if err != nil {
+				return err
+			}
+			defer tx.Rollback()
+			_, err = tx.StmtContext(ctx, s).ExecContext(ctx)
+			return err
+		}, true, []int{1, 1, 0, 0}, 0, profiler.OpRollback},
 		{"a transaction", 1, func(ctx context.Context, db *DB) error {
 			tx, err := db.BeginTx(ctx, nil)
 			if err != nil {

@@ -96,7 +96,7 @@ func (c *sqlConn) queryDone(ctx context.Context, w *rows, r driver.Rows, err err
 		return r, err
 	}
 	c.took(&w.op, 1)
-	return c.rowsOf(ctx, w, r, err)
+	return c.rowsOf(ctx, w, r, err, nil)
 }
 
 type resetPart struct{ c *sqlConn }
