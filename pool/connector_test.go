@@ -277,8 +277,12 @@ func TestABackgroundCreateHasNoCaller(t *testing.T) {
 	if len(ev) != 1 || !ev[0].Op.WaitKnown || ev[0].Op.N != 1 {
 		t.Fatalf("events %+v; want one first query with its wait", ev)
 	}
-	if op := ev[0].Op; op.Queued > op.Wait || op.Queued < 0 || op.Asked.After(creates[1].Start) {
-		t.Errorf("queued %v of %v, asked %v, create began %v", op.Queued, op.Wait, op.Asked, creates[1].Start)
+	if op := ev[0].Op; op.WaitFor != profiler.WaitBackground || op.Queued != op.Wait-creates[1].Duration || op.Queued < 0 || op.Asked.After(creates[1].Start) {
+		t.Errorf("queued %v of %v for %v, asked %v, create began %v and took %v", op.Queued, op.Wait, op.WaitFor, op.Asked, creates[1].Start,
+			creates[1].Duration)
+	}
+	if st := db.Stats(); st.WaitCount != 1 {
+		t.Errorf("%d waits", st.WaitCount)
 	}
 }
 

@@ -92,6 +92,9 @@ func TestAWaitForThePoolIsNotASlowQuery(t *testing.T) {
 	if took := op.End.Sub(op.Start); took > hold/2 {
 		t.Errorf("the query took %v", took)
 	}
+	if e := p.Report().Endpoint(s.Addr, profiler.RolePool); e.Created != 1 {
+		t.Errorf("%d connections were made, want the one", e.Created)
+	}
 	if f := found(p, "pool_saturated"); f == nil || !strings.Contains(f.Advice, "MaxOpenConns") {
 		t.Errorf("finding %+v", f)
 	}
@@ -272,8 +275,8 @@ func TestAConnectionForgottenOnTheWayIsSuspected(t *testing.T) {
 		if (err == nil) != step.ok {
 			t.Fatalf("after %v: %v", step.idle, err)
 		}
-		if op := ops.last(t); !step.ok && (op.Outcome != profiler.Timeout || op.Idle < step.idle) {
-			t.Errorf("operation %+v", op)
+		if op := ops.last(t); !step.ok && (op.Outcome != profiler.Timeout || op.Idle < step.idle || op.Sent == 0 || op.Received != 0 || !op.BytesKnown) {
+			t.Errorf("operation %+v; want it sent and not answered", op)
 		}
 	}
 	e := p.Report().Endpoint("", profiler.RolePool)
