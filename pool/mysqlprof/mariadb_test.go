@@ -143,12 +143,19 @@ func TestChurnOfTheDefaultIdleLimitIsNamed(t *testing.T) {
 	if e.Created < 50 || len(r.Pools) != 1 || r.Pools[0].IdleLimitClosed < 40 || r.Pools[0].WaitCount != 0 {
 		t.Errorf("created %d, pool %+v; want churn without waits", e.Created, r.Pools)
 	}
-	if len(r.Findings) != 1 || r.Findings[0].ID != "pool_churn" || !strings.Contains(r.Findings[0].Advice, "MaxIdleConns") ||
-		!strings.Contains(r.Findings[0].Evidence, "dials per query") {
+	churn := func(r profiler.Report) *profiler.Finding {
+		for _, f := range r.Findings {
+			if f.ID == "pool_churn" {
+				return &f
+			}
+		}
+		return nil
+	}
+	if f := churn(r); f == nil || !strings.Contains(f.Advice, "MaxIdleConns") || !strings.Contains(f.Evidence, "dials per query") {
 		t.Errorf("findings %+v", r.Findings)
 	}
 	r = run(10)
-	if e := r.Endpoint(s.Addr, profiler.RolePool); e.Created != 10 || len(r.Findings) != 0 {
+	if e := r.Endpoint(s.Addr, profiler.RolePool); e.Created > 10 || churn(r) != nil {
 		t.Errorf("with enough idle connections: created %d, findings %+v", e.Created, r.Findings)
 	}
 }
