@@ -78,7 +78,7 @@ func TestTheMiddleOfTheBucketIsWithinItsBound(t *testing.T) {
 
 func TestAFleetThatCountsRightHasNothingWrong(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(3, 4))
-	for range 20 {
+	for range 5 {
 		told := drawnFleet(rnd)
 		r, err := compare(context.Background(), exposed(4, told), told)
 		if err != nil {
