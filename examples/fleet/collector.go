@@ -37,7 +37,7 @@ func buildCollector(ctx context.Context) (string, error) {
 	if _, err := os.Stat(program); err != nil {
 		fmt.Fprintln(os.Stderr, "fleet: compiling the Collector, which takes minutes the first time")
 	}
-	build := exec.CommandContext(ctx, "go", "build", "-ldflags=-s -w", "-o", program, ".")
+	build := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-ldflags=-s -w", "-o", program, ".")
 	build.Dir = collectorFolder
 	build.Env = append(os.Environ(), "GOWORK=off")
 	if out, err := build.CombinedOutput(); err != nil {

@@ -17,6 +17,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"syscall"
 	"time"
 
 	"github.com/connprof/connprof/examples/internal/embedded"
@@ -43,7 +44,7 @@ func main() {
 	as := flag.String("member", "", "be this process of the fleet; the program starts its members itself")
 	flag.Parse()
 
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	var err error
 	if *as != "" {
