@@ -126,8 +126,8 @@ func meter(ctx context.Context, p *profiler.Profiler, m member, otlp string) (*s
 	if m.delta {
 		metrics.Temporality = metricdata.DeltaTemporality
 	}
-	reader := sdkmetric.NewPeriodicReader(exporter, sdkmetric.WithInterval(time.Second), sdkmetric.WithTimeout(time.Minute),
-		sdkmetric.WithProducer(metrics))
+	reader := sdkmetric.NewPeriodicReader(exporter, sdkmetric.WithProducer(metrics), sdkmetric.WithTimeout(time.Minute),
+		sdkmetric.WithInterval(time.Hour)) // work says when: a Shutdown cancels an export that is on its way, whose deltas may be lost
 	options := []sdkmetric.Option{sdkmetric.WithReader(reader), sdkmetric.WithResource(resource.NewSchemaless(
 		attribute.String("service.name", "shop"), attribute.String("service.instance.id", m.name)))}
 	if !m.instruments {
@@ -161,10 +161,13 @@ func (h *errorsHandled) all() error {
 	return errors.Join(h.errs...)
 }
 
-const concurrency = 3
+const (
+	concurrency = 3
+	exports     = 4 // of the metrics of a member
+)
 
-// work makes m's connections, a query on each, through a network of its own. In the middle of it all metrics are sent, so that no member's
-// are one piece, and its deltas leave out some time.
+// work makes m's connections, a query on each, through a network of its own. It has the metrics sent in several pieces, so that there is
+// something to add up, and deltas leave out some time.
 func (m member) work(ctx context.Context, p *profiler.Profiler, a assignment, flush func(context.Context) error) error {
 	link, err := wan.New(m.rtt)
 	if err != nil {
@@ -192,16 +195,17 @@ func (m member) work(ctx context.Context, p *profiler.Profiler, a assignment, fl
 		var n int
 		return db.QueryRowContext(ctx, "SELECT 1").Scan(&n)
 	}
-	half := m.connections / 2
-	if err := times(half, query); err != nil {
-		return err
-	}
-	for range 2 { // the second time is an interval in which nothing happened, and of which nothing is sent
-		if err := flush(ctx); err != nil {
+	for i := range exports {
+		if err := times(m.connections*(i+1)/exports-m.connections*i/exports, query); err != nil {
 			return err
 		}
+		for range 2 { // the second time is an interval in which nothing happened, and of which nothing is sent
+			if err := flush(ctx); err != nil {
+				return err
+			}
+		}
 	}
-	return times(m.connections-half, query)
+	return nil
 }
 
 // times calls f n times, some of them at once, and stops early at errors.
