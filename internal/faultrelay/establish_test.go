@@ -65,14 +65,16 @@ type client struct {
 	connect func(ctx context.Context, p *profiler.Profiler, dial DialFunc) error
 	request int // size of the request for TLS with which the client begins
 	greets  bool
+	tls12   bool
+	part    int // of the faults one in so many is made
 }
 
 func clients(t *testing.T) []client {
 	my := mariadbtest.Start(t)
 	pg := postgrestest.Start(t)
-	return []client{
-		{"MariaDB", my.Addr, func(ctx context.Context, p *profiler.Profiler, dial DialFunc) error {
-			cfg := my.Config(mariadbtest.Verified)
+	mariaDB := func(tls mariadbtest.TLS) func(context.Context, *profiler.Profiler, DialFunc) error {
+		return func(ctx context.Context, p *profiler.Profiler, dial DialFunc) error {
+			cfg := my.Config(tls)
 			cfg.DialFunc, cfg.Logger = dial, &mysql.NopLogger{}
 			c, err := mysqlprof.Connector(p, cfg)
 			if err != nil {
@@ -83,21 +85,30 @@ func clients(t *testing.T) []client {
 				conn.Close()
 			}
 			return err
-		}, 4 + 32, true},
-		{"PostgreSQL", pg.Addr, func(ctx context.Context, p *profiler.Profiler, dial DialFunc) error {
-			cfg := pg.Config(postgrestest.Verified)
+		}
+	}
+	postgreSQL := func(tls postgrestest.TLS) func(context.Context, *profiler.Profiler, DialFunc) error {
+		return func(ctx context.Context, p *profiler.Profiler, dial DialFunc) error {
+			cfg := pg.Config(tls)
 			cfg.DialFunc = dial
 			conn, err := pgx.ConnectConfig(ctx, pgxprof.InstrumentConn(p, cfg))
 			if err == nil {
 				conn.Close(ctx)
 			}
 			return err
-		}, 8, false},
+		}
+	}
+	const mysqlRequest, postgresRequest = 4 + 32, 8
+	return []client{
+		{name: "MariaDB", address: my.Addr, connect: mariaDB(mariadbtest.Verified), request: mysqlRequest, greets: true, part: 1},
+		{name: "PostgreSQL", address: pg.Addr, connect: postgreSQL(postgrestest.Verified), request: postgresRequest, part: 1},
+		{name: "MariaDB, TLS 1.2", address: my.Addr, connect: mariaDB(mariadbtest.TLS12), request: mysqlRequest, greets: true, tls12: true, part: 3},
+		{name: "PostgreSQL, TLS 1.2", address: pg.Addr, connect: postgreSQL(postgrestest.TLS12), request: postgresRequest, tls12: true, part: 3},
 	}
 }
 
 // came is the phase that a client is in which has sent and received this much, from the bytes alone; where it stands on the boundary of two,
-// both. TLS is version 1.3.
+// both.
 func (c *client) came(sent, received []byte) []profiler.Phase {
 	if len(sent) == 0 {
 		if c.greets && len(received) >= 4 && len(received) >= 4+int(received[0])+int(received[1])<<8 {
@@ -111,16 +122,55 @@ func (c *client) came(sent, received []byte) []profiler.Phase {
 		}
 		return []profiler.Phase{profiler.Greet, profiler.TLS}
 	}
-	for b := sent[min(c.request, len(sent)):]; len(b) >= 5; {
-		size := int(binary.BigEndian.Uint16(b[3:]))
-		// RFC 8446 §4.4.4, §5.2: with SHA-256 or SHA-384; an empty Certificate may come before it. The login follows at once.
-		const applicationData, finished256, finished384 = 23, 4 + 32 + 1 + 16, 4 + 48 + 1 + 16
-		if b[0] == applicationData && (size == finished256 || size == finished384) && len(b) >= 5+size {
-			return []profiler.Phase{profiler.Auth}
-		}
-		b = b[min(len(b), 5+size):]
+	if c.tls12 && c.secured12(sent, received) || !c.tls12 && c.secured13(sent) {
+		return []profiler.Phase{profiler.Auth}
 	}
 	return []profiler.Phase{profiler.TLS}
+}
+
+// Content types of a TLS record (RFC 8446 §5.1, RFC 5246 §6.2.1).
+const (
+	changeCipherSpec = 20
+	handshake        = 22
+	applicationData  = 23
+)
+
+// secured13 reports whether the client has sent its Finished. With SHA-256 or SHA-384 that has one of two sizes (RFC 8446 §4.4.4, §5.2); an
+// empty Certificate may come before it. The login follows at once.
+func (c *client) secured13(sent []byte) (done bool) {
+	const finished256, finished384 = 4 + 32 + 1 + 16, 4 + 48 + 1 + 16
+	records(sent[min(c.request, len(sent)):], func(kind byte, size int) {
+		done = done || kind == applicationData && (size == finished256 || size == finished384)
+	})
+	return done
+}
+
+// secured12 reports whether the client has received the server's Finished, the handshake record after its ChangeCipherSpec (RFC 5246 §7.3,
+// figure 1), or has sent what comes after that.
+func (c *client) secured12(sent, received []byte) (done bool) {
+	records(sent[min(c.request, len(sent)):], func(kind byte, _ int) { done = done || kind == applicationData })
+	preamble := 1 // PostgreSQL's S
+	if c.greets && len(received) >= 4 {
+		preamble = 4 + int(received[0]) + int(received[1])<<8
+	}
+	protected := false
+	records(received[min(preamble, len(received)):], func(kind byte, _ int) {
+		done = done || protected && kind == handshake
+		protected = protected || kind == changeCipherSpec
+	})
+	return done
+}
+
+// records calls each with every whole record of b.
+func records(b []byte, each func(kind byte, size int)) {
+	for len(b) >= 5 {
+		size := int(binary.BigEndian.Uint16(b[3:]))
+		if len(b) < 5+size {
+			return
+		}
+		each(b[0], size)
+		b = b[5+size:]
+	}
 }
 
 // class is what an error is compared by: what programs branch on, or its text without what differs from run to run.
@@ -262,20 +312,32 @@ func (c *client) try(r *Relay, f Fault) (v verdict) {
 		}
 		return v
 	}
-	if want := c.came(run.FromClient, run.FromServer); !slices.Contains(want, cr.Failed) {
+	want := c.came(run.FromClient, run.FromServer)
+	if f.Kind == Reset && run.Broken { // what had come may be lost, unread; what was sent was sent
+		least := c.came(run.FromClient, nil)[0]
+		if cr.Failed >= least && cr.Failed < want[0] {
+			want = []profiler.Phase{cr.Failed}
+		}
+	}
+	if !slices.Contains(want, cr.Failed) {
 		v.wrong = fmt.Sprintf("%v: failed in %v, want %v (%v, cause %v; %d bytes sent, %d received)",
 			f, cr.Failed, want, err, cr.Cause, len(run.FromClient), len(run.FromServer))
 	}
 	return v
 }
 
-// faults are all ways to break what a run without a fault passed, at every n-th byte.
+// faults are the ways to break what a run without a fault passed, at every byte, of which one in n is made. Resets are at every second byte:
+// where they strike a client decides the scheduler.
 func faults(run *Run, n int) (fs []Fault) {
-	for _, kind := range []Kind{Cut, Stall, Corrupt} {
-		for at := range len(run.FromClient) {
+	for _, kind := range []Kind{Cut, Reset, Stall, Corrupt} {
+		step := 1
+		if kind == Reset {
+			step = 2
+		}
+		for at := 0; at < len(run.FromClient); at += step {
 			fs = append(fs, Fault{kind, true, at})
 		}
-		for at := range len(run.FromServer) {
+		for at := 0; at < len(run.FromServer); at += step {
 			fs = append(fs, Fault{kind, false, at})
 		}
 	}
@@ -297,7 +359,7 @@ func TestFaultsOfAnEstablishment(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			all := faults(whole, *every)
+			all := faults(whole, *every*c.part)
 			start := time.Now()
 			work := make(chan Fault)
 			var mu sync.Mutex
@@ -367,6 +429,7 @@ func TestARelayBreaksAtTheByte(t *testing.T) {
 		{Fault{}, "abcdef", false},
 		{Fault{Cut, true, 0}, "", true},
 		{Fault{Cut, false, 4}, "abcd", true},
+		{Fault{Reset, true, 0}, "", true},
 		{Fault{Stall, false, 2}, "ab", false},
 		{Fault{Stall, true, 3}, "", false},
 		{Fault{Corrupt, true, 1}, "a7cdef", false},
@@ -383,6 +446,9 @@ func TestARelayBreaksAtTheByte(t *testing.T) {
 		run.Wait()
 		var ne net.Error
 		open := errors.As(err, &ne) && ne.Timeout()
+		if reset := errors.Is(err, syscall.ECONNRESET); reset != (tt.fault.Kind == Reset) {
+			t.Errorf("%v: the client read %v", tt.fault, err)
+		}
 		if string(got) != tt.received || open == tt.ends || string(run.FromClient) != "abcdef" {
 			t.Errorf("%v: received %q, %v; the relay got %q", tt.fault, got, err, run.FromClient)
 		}

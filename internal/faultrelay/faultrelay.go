@@ -17,11 +17,12 @@ type Kind int
 const (
 	None    Kind = iota
 	Cut          // closes the connection, in both directions
+	Reset        // breaks it, in both directions: what the other side has not read yet is lost to it
 	Stall        // passes nothing more in either direction, and reads on
 	Corrupt      // flips bits of the one byte
 )
 
-var kindNames = [...]string{"none", "cut", "stall", "corrupt"}
+var kindNames = [...]string{"none", "cut", "reset", "stall", "corrupt"}
 
 func (k Kind) String() string { return kindNames[k] }
 
@@ -177,6 +178,10 @@ func (r *Run) pass(from, to net.Conn, toServer bool) {
 				to.Write(pass)
 			}
 			if cut {
+				if r.fault.Kind == Reset {
+					from.(*net.TCPConn).SetLinger(0)
+					to.(*net.TCPConn).SetLinger(0)
+				}
 				from.Close()
 				to.Close()
 			}
@@ -222,7 +227,7 @@ func (r *Run) take(b []byte, toServer bool) (pass []byte, cut bool) {
 		r.Broken = true
 		r.ClientThen, r.ServerThen = len(r.FromClient), len(r.FromServer)
 	}
-	return pass, at >= 0 && r.fault.Kind == Cut
+	return pass, at >= 0 && (r.fault.Kind == Cut || r.fault.Kind == Reset)
 }
 
 var _ io.Closer = (*Relay)(nil)
