@@ -102,6 +102,18 @@ func TestAFailedCreateIsReportedWithItsClass(t *testing.T) {
 	}
 }
 
+func TestAFailureSaysWhy(t *testing.T) {
+	for want, f := range map[string]Failure{
+		"rejected": {Class: "rejected", Outcome: "error"},
+		"error":    {Class: "other", Outcome: "error"},
+		"canceled": {Outcome: "canceled"}, // of a Report that is older
+	} {
+		if got := f.Why(); got != want {
+			t.Errorf("%+v: %q, want %q", f, got, want)
+		}
+	}
+}
+
 func TestTheNamesOfClassesAreTheirOwn(t *testing.T) {
 	seen := make(map[string]bool)
 	for c := ClassNone; c < numClasses; c++ {

@@ -171,6 +171,14 @@ type Failure struct {
 	Advice      string `json:"advice"`
 }
 
+// Why is Class, or Outcome where that says more.
+func (f Failure) Why() string {
+	if f.Class == "" || f.Class == ClassOther.String() {
+		return f.Outcome
+	}
+	return f.Class
+}
+
 // Report takes a snapshot. It asks the watched pools for their counters, so it must not be called from inside a pool's callback.
 func (p *Profiler) Report() Report {
 	r := Report{At: time.Now(), Endpoints: []EndpointReport{}}

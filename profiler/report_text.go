@@ -1,7 +1,6 @@
 package profiler
 
 import (
-	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -181,7 +180,7 @@ func (r *Report) writeFailures(w io.Writer) {
 		if i == 0 {
 			fmt.Fprintf(w, "\nlast failures\n")
 		}
-		fmt.Fprintf(w, "  %s %s, %s in %s after %s: %s\n", f.System, f.Address, cmp.Or(f.Class, f.Outcome), f.Phase, Millis(f.Duration), f.Error)
+		fmt.Fprintf(w, "  %s %s, %s in %s after %s: %s\n", f.System, f.Address, f.Why(), f.Phase, Millis(f.Duration), f.Error)
 		if f.Cause != "" {
 			fmt.Fprintf(w, "    seen on the wire: %s\n", f.Cause)
 		}

@@ -3,7 +3,9 @@ package profiler
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -35,7 +37,7 @@ func TestTimelineIsAsInTheGoldenFile(t *testing.T) {
 		pass(300 * time.Microsecond)
 		d.Cut(Connect, Now())
 		d.Update(func(cr *Create) { cr.Failed = Connect })
-		d.Fail(ctx, errors.New("connection refused"))
+		d.Fail(ctx, fmt.Errorf("dial tcp 10.0.0.7:3306: connect: %w", syscall.ECONNREFUSED))
 
 		var b strings.Builder
 		n, err := tl.WriteTo(&b)

@@ -121,6 +121,9 @@ func createBars(c *Conn) []bar {
 	}
 	if cr.Err != nil {
 		note += ", failed in " + cr.Failed.String()
+		if cr.Class != ClassOther {
+			note += ": " + cr.Class.String()
+		}
 	}
 	bars := []bar{{label: fmt.Sprintf("connection %d", c.ID()), begin: cr.Start, end: cr.Start.Add(cr.Duration), mark: "█", note: note}}
 	for p := range Phases {

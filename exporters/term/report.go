@@ -1,7 +1,6 @@
 package term
 
 import (
-	"cmp"
 	"fmt"
 	"sort"
 	"strings"
@@ -47,7 +46,7 @@ func (p *Printer) Report(r profiler.Report) {
 // Failure prints one create that failed: where, in which phase, after how long, why, and what to check.
 func (p *Printer) Failure(f profiler.Failure) {
 	p.line("  ", p.paint(red, f.Phase), " ", f.System, " ", f.Address, p.paint(faint,
-		fmt.Sprintf("  %s connection, %s after %s", f.Role, cmp.Or(f.Class, f.Outcome), profiler.Millis(f.Duration))))
+		fmt.Sprintf("  %s connection, %s after %s", f.Role, f.Why(), profiler.Millis(f.Duration))))
 	p.wrapped(plain, "    ", "    ", f.Error)
 	if f.Cause != "" {
 		p.wrapped(plain, "    ", "    ", "seen on the wire: "+f.Cause)
