@@ -230,7 +230,7 @@ func (c *client) once(r *Relay, p *profiler.Profiler, f Fault, limit time.Durati
 		if dials.Add(1) > 1 { // pgx asks the server to cancel, over a connection of its own that nobody waits for
 			return new(net.Dialer).DialContext(ctx, "tcp", c.address)
 		}
-		nc, run, err = r.Dial(ctx, new(net.Dialer).DialContext, f)
+		nc, run, err = r.Dial(ctx, f)
 		return nc, err
 	}
 	defer func() {
@@ -435,7 +435,7 @@ func TestARelayBreaksAtTheByte(t *testing.T) {
 		{Fault{Corrupt, true, 1}, "a7cdef", false},
 		{Fault{Corrupt, false, 9}, "abcdef", false},
 	} {
-		nc, run, err := r.Dial(t.Context(), new(net.Dialer).DialContext, tt.fault)
+		nc, run, err := r.Dial(t.Context(), tt.fault)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -43,6 +45,8 @@ type Relay struct {
 	server string
 	wg     sync.WaitGroup
 
+	clients atomic.Uint32
+
 	mu   sync.Mutex
 	runs map[string]chan *Run // mu: by the client's address, which both sides ask for
 }
@@ -68,15 +72,26 @@ func (r *Relay) Close() error {
 // DialFunc is a client's own dial function.
 type DialFunc = func(ctx context.Context, network, address string) (net.Conn, error)
 
-// Dial connects a client to the relay with the client's own dial function and gives the connection its fault.
-func (r *Relay) Dial(ctx context.Context, dial DialFunc, f Fault) (net.Conn, *Run, error) {
-	nc, err := dial(ctx, "tcp", r.l.Addr().String())
+// Dial connects a client to the relay and gives the connection its fault.
+func (r *Relay) Dial(ctx context.Context, f Fault) (net.Conn, *Run, error) {
+	d := net.Dialer{LocalAddr: r.source()}
+	nc, err := d.DialContext(ctx, "tcp", r.l.Addr().String())
 	if err != nil {
 		return nc, nil, err
 	}
 	run := &Run{fault: f, done: make(chan struct{})}
 	r.meet(nc.LocalAddr().String()) <- run
 	return nc, run, nil
+}
+
+// source is a loopback address that no other client has: a port is free again as soon as its connection was reset, and a client of the same
+// address would meet the run of the one before it.
+func (r *Relay) source() net.Addr {
+	if runtime.GOOS != "linux" { // where all of 127.0.0.0/8 is this machine
+		return nil
+	}
+	n := r.clients.Add(1)
+	return &net.TCPAddr{IP: net.IPv4(127, byte(1+n>>16), byte(n>>8), byte(n))}
 }
 
 // meet is where a client's dial hands its run to the relay's accept.
