@@ -30,12 +30,13 @@ func (g *greeting) read(b []byte) {
 	}
 	if g.buf[3] != 0 || g.buf[4] != mysqlProtocol10 {
 		const numberAndState = 4 + 9
-		whole := 4 + (int(g.buf[0]) | int(g.buf[1])<<8 | int(g.buf[2])<<16)
-		if mysqlBegins(g.buf) && len(g.buf) < min(whole, numberAndState) {
+		end := min(4+(int(g.buf[0])|int(g.buf[1])<<8|int(g.buf[2])<<16), numberAndState)
+		packet := g.buf[:min(len(g.buf), end)]
+		if mysqlBegins(packet) && len(packet) < end {
 			return
 		}
-		if mysqlBegins(g.buf) && mysqlErrorCode(g.buf) != 0 {
-			g.err = errorPacket(g.buf[4:min(len(g.buf), numberAndState)])
+		if mysqlErrorCode(packet) != 0 && packet[3] == 0 {
+			g.err = errorPacket(packet[4:])
 		}
 		g.done, g.buf = true, nil
 		return
