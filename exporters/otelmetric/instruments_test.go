@@ -156,23 +156,24 @@ func TestACreateUnderASampledSpanIsAnExemplar(t *testing.T) {
 }
 
 func TestInstrumentsSeriesAreBounded(t *testing.T) {
-	var p profiler.Profiler
+	const endpoints = 60
+	p := profiler.Profiler{MaxEndpoints: endpoints}
 	reader := sdkmetric.NewManualReader()
 	register(t, &p, sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader), sdkmetric.WithCardinalityLimit(0)))
-	busy(&p, 300, 1)
+	busy(&p, endpoints, 1)
 	at, _ := series(points(collect(t, reader)))
-	busy(&p, 1000, 1)
+	busy(&p, 4*endpoints, 1)
 	for i := range 1000 {
 		c := p.NewConn(shop, profiler.RolePool)
 		c.Fail(noCaller, fmt.Errorf("attempt %d", i))
 	}
 	over, values := series(points(collect(t, reader)))
 	const each = 13 // points of one endpoint
-	if at > 300*each+10 || over > at+2*each {
-		t.Errorf("%d points for 300 endpoints, %d for 1,000", at, over)
+	if at > endpoints*each+10 || over > at+2*each {
+		t.Errorf("%d points for %d endpoints, %d for more", at, endpoints, over)
 	}
 	for key, vs := range values {
-		if len(vs) > 301 {
+		if len(vs) > endpoints+1 {
 			t.Errorf("%s has %d values", key, len(vs))
 		}
 	}
