@@ -271,3 +271,32 @@ func anyPort(err error) string {
 	}
 	return before[:strings.LastIndexByte(before, ':')] + "->" + after
 }
+
+// What lib/pq sends nobody declares: its round trips and bytes are those that the Dialer's connection counts. With arguments it prepares, and
+// executes then.
+func TestPQsRoundTripsAreCountedOnTheWire(t *testing.T) {
+	s := postgrestest.Start(t)
+	for _, mode := range []string{"disable", "require"} {
+		p := new(profiler.Profiler)
+		db := openPQ(t, p, s.Addr, s.DSN(postgrestest.User, postgrestest.Password, "sslmode="+mode))
+		var n int
+		for i, tt := range []struct {
+			args  []any
+			turns int
+		}{{nil, 1}, {[]any{7}, 2}, {nil, 1}} {
+			query := "SELECT 7"
+			if tt.args != nil {
+				query = "SELECT $1::int"
+			}
+			var tl profiler.Timeline
+			if err := db.QueryRowContext(profiler.WithSink(t.Context(), &tl), query, tt.args...).Scan(&n); err != nil || n != 7 {
+				t.Fatal(n, err)
+			}
+			events := tl.Events()
+			if op := events[len(events)-1].Op; op.Turns != tt.turns || !op.BytesKnown || op.Sent < 10 || op.Received < 10 {
+				t.Errorf("sslmode=%s, number %d: %d turns, %d bytes sent, %d received, known: %v; want %d turns", mode, i+1, op.Turns, op.Sent,
+					op.Received, op.BytesKnown, tt.turns)
+			}
+		}
+	}
+}
