@@ -52,6 +52,10 @@ func TestCMAPDoesNotGuessBetweenClientsThatShareIt(t *testing.T) {
 	if n := len(s.operations()); n != 0 || s.m.Stats().Unjoined != 1 {
 		t.Errorf("%d operations, %+v", n, s.m.Stats())
 	}
+	r := s.p.Report()
+	if n := len(r.Findings); r.Dropped.Operations != 1 || n != 1 || r.Findings[0].ID != "operations_untied" || r.Sub(r).Dropped.Operations != 0 {
+		t.Errorf("%+v, findings %+v", r.Dropped, r.Findings)
+	}
 	s.close(1, "idle", nil)
 	s.close(1, "poolClosed", nil)
 	s.empty()

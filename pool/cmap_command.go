@@ -28,6 +28,7 @@ func (m *CMAP) Command(ctx context.Context, e *CommandEvent) {
 	}
 	if k == nil {
 		m.unjoined.Add(1)
+		m.Profiler.OperationUntied()
 		return
 	}
 	op := &k.op // its fields are the driver's names, of which there are few: nothing large is kept

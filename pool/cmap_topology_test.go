@@ -3,6 +3,7 @@ package pool_test
 import (
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -209,6 +210,122 @@ func TestMongoServerSelectionIsApart(t *testing.T) {
 		}
 		if !second.SelectionKnown || second.Selection >= delay || third.SelectionKnown {
 			t.Errorf("second: selection %v; third, without a mark, known %v", second.Selection, third.SelectionKnown)
+		}
+	})
+}
+
+// A server that is gone and comes back under its address, and one that a replica set loses and gets back: its pools are closed and made
+// anew, and their connections, which are numbered from 1 again, are each reported once.
+func TestMongoServerAddedBack(t *testing.T) {
+	drivers(t, func(t *testing.T, d driver) {
+		a, b := mongotest.Start(t, mongotest.Options{Streaming: true}), mongotest.Start(t, mongotest.Options{Streaming: true})
+		members := func(hosts ...string) {
+			for i, s := range []*mongotest.Server{a, b} {
+				s.SetReplicaSet(&mongotest.ReplicaSet{Name: "rs", Hosts: hosts, Primary: a.Addr(), Secondary: i > 0})
+			}
+		}
+		members(a.Addr(), b.Addr())
+		var tl profiler.Timeline
+		p := &profiler.Profiler{Sinks: []profiler.Sink{&tl}}
+		c := d.connect(t, p, "mongodb://"+a.Addr()+","+b.Addr()+"/?replicaSet=rs&heartbeatFrequencyMS=500", user{prefer: true})
+		pools := func(want int64) {
+			t.Helper()
+			for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
+				for _, w := range p.Report().Pools {
+					if w.Name == b.Addr() && w.Opened == want && (w.Live > 0) == (want != 0) {
+						return
+					}
+				}
+				if time.Now().After(deadline) {
+					t.Fatalf("pools %+v, want %d opened for %s", p.Report().Pools, want, b.Addr())
+				}
+			}
+		}
+		worksAgain(t, c)
+		pools(1)
+		members(a.Addr()) // b is lost
+		for deadline := time.Now().Add(20 * time.Second); live(p, b.Addr()) > 0; time.Sleep(time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatal("the pool of a server that is gone stays")
+			}
+		}
+		members(a.Addr(), b.Addr())
+		pools(2)
+		worksAgain(t, c)
+		c.close()
+		r := gone(t, p)
+		e := r.Endpoint(b.Addr(), profiler.RolePool)
+		if e.Created < 2 || e.Closed != e.Created || e.ClosedBy["unknown"] != 0 || succeeded(e) != 2 || r.Dropped.Operations != 0 {
+			t.Errorf("%d created, closed by %v, %d operations succeeded, %d untied", e.Created, e.ClosedBy, succeeded(e), r.Dropped.Operations)
+		}
+		var first []uint64
+		for _, ev := range operations(&tl) {
+			if ev.Op.Err == nil {
+				first = append(first, ev.Op.N)
+			}
+		}
+		if len(first) != 2 || first[0] != 1 || first[1] != 1 {
+			t.Errorf("numbers of the operations on their connections: %v", first)
+		}
+	})
+}
+
+// live is how many pools are open at an address.
+func live(p *profiler.Profiler, address string) (n int64) {
+	for _, w := range p.Report().Pools {
+		if w.Name == address {
+			n += int64(w.Live)
+		}
+	}
+	return n
+}
+
+// A command's connection is cut: both drivers clear the pool, and what was idle there is closed as stale.
+func TestMongoPoolCleared(t *testing.T) {
+	drivers(t, func(t *testing.T, d driver) {
+		s := mongotest.Start(t, mongotest.Options{Users: map[string]string{"u": "p"}})
+		cleared := 0
+		var mu sync.Mutex
+		p := &profiler.Profiler{}
+		c := d.connect(t, p, s.UserURI("u", "p", "retryReads=false"), user{event: func(kind string, _ uint64) {
+			if kind == "ConnectionPoolCleared" {
+				mu.Lock()
+				cleared++
+				mu.Unlock()
+			}
+		}})
+		both := make(chan struct{})
+		release := sync.OnceFunc(func() { close(both) })
+		s.SetScript(func(call mongotest.Call) mongotest.Step { // two finds at once, for two connections
+			if call.Command == "find" {
+				if call.N == 2 {
+					release()
+				}
+				<-both
+			}
+			return mongotest.Step{}
+		})
+		var all sync.WaitGroup
+		for range 2 {
+			all.Go(func() {
+				if err := c.find(testContext(t), 1); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		s.SetScript(mongotest.OnNth("find", 3, mongotest.Step{Close: true}))
+		if err := c.find(testContext(t), 1); err == nil {
+			t.Error("the connection was cut")
+		}
+		worksAgain(t, c)
+		c.close()
+		r := gone(t, p)
+		e := r.Endpoint(s.Addr(), profiler.RolePool)
+		mu.Lock()
+		defer mu.Unlock()
+		if cleared < 1 || e.ClosedBy["error"] != 1 || e.ClosedBy["stale"] < 1 || e.Closed != e.Created || e.Created < 3 {
+			t.Errorf("cleared %d times, %d created, closed by %v", cleared, e.Created, e.ClosedBy)
 		}
 	})
 }

@@ -32,6 +32,13 @@ func (o *Op) Repeats(failed *Op) {
 	failed.c = nil
 }
 
+// OperationUntied counts an operation of which nothing tells on which connection it ran: it is in no series, and no Sink sees it.
+func (p *Profiler) OperationUntied() {
+	if p != nil {
+		p.untied.Add(1)
+	}
+}
+
 // AttemptsUnknown says that nothing tells whether the operation repeats another, or is repeated: Operation.Attempts is then 0.
 func (o *Op) AttemptsUnknown() { o.untold = true }
 

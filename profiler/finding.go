@@ -10,7 +10,7 @@ import (
 type Finding struct {
 	// ID is stable: "pool_churn", "create_failed", "hello_retry", "held_idle", "half_open", "stale_connections", "prepared_once",
 	// "pool_saturated", "establishment_limited", "hook_slow", "resolver_timeout", "connect_retried", "greet_late",
-	// "tls_never_resumed".
+	// "tls_never_resumed", "operations_untied".
 	ID string `json:"id"`
 	// Severity is "info", "warning" or "critical".
 	Severity string `json:"severity"`
@@ -40,6 +40,9 @@ func findings(r *Report) []Finding {
 		fs = append(fs, phaseFindings(e)...)
 		fs = append(fs, useFindings(r, e)...)
 	}
+	if f, ok := untied(r); ok {
+		fs = append(fs, f)
+	}
 	for i := range r.Pools {
 		if f, ok := saturated(r, &r.Pools[i]); ok {
 			fs = append(fs, f)
@@ -49,6 +52,19 @@ func findings(r *Report) []Finding {
 		}
 	}
 	return fs
+}
+
+// untied: operations are missing in the report itself.
+func untied(r *Report) (Finding, bool) {
+	n := r.Dropped.Operations
+	if n == 0 {
+		return Finding{}, false
+	}
+	return Finding{
+		ID: "operations_untied", Severity: "warning", Subject: "connprof", Title: "operations are missing in this report",
+		Evidence: fmt.Sprintf("of %d MongoDB commands nothing told on which connection they ran", n),
+		Advice:   "if several clients are made from one set of instrumented options, call Instrument once for each client",
+	}, true
 }
 
 // churn: a pool that makes connections again and again. The advice follows the reason that the pool's own counters give; the wait for a

@@ -40,6 +40,7 @@ type Profiler struct {
 	closes  []Event      // mu
 	pending atomic.Int32 // len(closes)
 	lost    atomic.Int64 // closes that no longer fitted
+	untied  atomic.Int64 // operations without a connection
 }
 
 // Disable switches recording off: new connections are not watched, and operations on old ones are only counted, so that none of them

@@ -22,12 +22,15 @@ type Report struct {
 }
 
 // Dropped counts what did not fit: connections of endpoints that share one entry, live connections that are not listed, closes that the
-// sinks never saw, and what Profiler.Sinks say that they left out (Dropper).
+// sinks never saw, what Profiler.Sinks say that they left out (Dropper), and operations that are missing everywhere because nothing told
+// which connection they ran on.
 type Dropped struct {
 	Endpoints int64 `json:"endpoints"`
 	Conns     int64 `json:"conns"`
 	Closes    int64 `json:"closes"`
 	Sinks     int64 `json:"sinks"`
+
+	Operations int64 `json:"operations"`
 }
 
 // EndpointReport is what the connections of one endpoint and role did.
@@ -203,7 +206,7 @@ func (p *Profiler) Report() Report {
 	for _, c := range p.failures.all() {
 		r.Failures = append(r.Failures, c.failure())
 	}
-	r.Dropped = Dropped{Endpoints: p.targets.dropped.Load(), Conns: p.live.dropped.Load(), Closes: p.lost.Load(), Sinks: p.sinksDropped()}
+	r.Dropped = Dropped{Endpoints: p.targets.dropped.Load(), Conns: p.live.dropped.Load(), Closes: p.lost.Load(), Sinks: p.sinksDropped(), Operations: p.untied.Load()}
 	r.SinkPanics = p.panics.Load()
 	r.derive()
 	return r
@@ -251,6 +254,7 @@ func (r Report) Sub(earlier Report) Report {
 	out.Dropped.Conns -= earlier.Dropped.Conns
 	out.Dropped.Closes -= earlier.Dropped.Closes
 	out.Dropped.Sinks -= earlier.Dropped.Sinks
+	out.Dropped.Operations -= earlier.Dropped.Operations
 	out.SinkPanics -= earlier.SinkPanics
 	out.derive()
 	return out

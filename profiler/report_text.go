@@ -19,9 +19,9 @@ func (r Report) WriteTo(w io.Writer) (int64, error) {
 	r.writePools(cw)
 	r.writeFailures(cw)
 	r.writeFindings(cw)
-	if d := r.Dropped; d.Endpoints+d.Conns+d.Closes+d.Sinks+r.SinkPanics > 0 {
+	if d := r.Dropped; d.Endpoints+d.Conns+d.Closes+d.Sinks+d.Operations+r.SinkPanics > 0 {
 		fmt.Fprintf(cw, "\nbounds: %d connections counted under \"(other)\", %d not listed as live, %d closes not reported, %d items left out by sinks, "+
-			"%d sink panics\n", d.Endpoints, d.Conns, d.Closes, d.Sinks, r.SinkPanics)
+			"%d operations without a connection, %d sink panics\n", d.Endpoints, d.Conns, d.Closes, d.Sinks, d.Operations, r.SinkPanics)
 	}
 	if cw.n == 0 {
 		fmt.Fprintln(cw, "no connections")

@@ -129,7 +129,7 @@ func (c *collection) numbers() []*numbers {
 	}
 	for kind, n := range map[string]int64{
 		"endpoint": c.since.Dropped.Endpoints, "connection": c.since.Dropped.Conns, "close": c.since.Dropped.Closes,
-		"sink": c.since.Dropped.Sinks,
+		"sink": c.since.Dropped.Sinks, "operation": c.since.Dropped.Operations,
 	} {
 		if n > 0 || c.temporality == metricdata.CumulativeTemporality { // a total is there from the beginning, for alerts on its rise
 			lost.add(attribute.NewSet(keyDropped.String(kind)), n)

@@ -48,7 +48,7 @@
 //	connprof.tls.handshakes             E  counter    {handshake}   tls.protocol.version, tls.resumed, connprof.tls.hello_retry (the  R
 //	                                                                server asked for a second ClientHello)
 //	connprof.tls.resumptions.refused    E  counter    {handshake}   a session was offered and not taken                               R
-//	connprof.dropped                       counter    {item}        connprof.dropped.kind: endpoint, connection, close, sink                R
+//	connprof.dropped                       counter    {item}        connprof.dropped.kind: endpoint, connection, close, sink, operation     R
 //	connprof.sink.panics                   counter    {panic}                                                                         R
 //
 // R marks what Register makes instruments of. connprof.outcome is ok, error, canceled or timeout; an operation's error.type is timeout,

@@ -103,7 +103,8 @@ func expected(start, at time.Time) map[string]metricdata.Metrics {
 			n(ofShop(), 1)),
 		sum("connprof.dropped", "{item}", "What did not fit into a bound of the profiler.", true,
 			n(attrs(str("connprof.dropped.kind", "endpoint")), 0), n(attrs(str("connprof.dropped.kind", "connection")), 0),
-			n(attrs(str("connprof.dropped.kind", "close")), 0), n(attrs(str("connprof.dropped.kind", "sink")), 0)),
+			n(attrs(str("connprof.dropped.kind", "close")), 0), n(attrs(str("connprof.dropped.kind", "sink")), 0),
+			n(attrs(str("connprof.dropped.kind", "operation")), 0)),
 		sum("connprof.sink.panics", "{panic}", "The panics of sinks that were recovered.", true, n(attrs(), 0)),
 	} {
 		all[m.Name] = m
