@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"sync"
 	"testing"
 	"time"
 
@@ -48,6 +49,8 @@ func TestACallerWhoGivesUpWaitedAndItsConnectionIsMadeAllTheSame(t *testing.T) {
 		return new(net.Dialer).DialContext(ctx, network, addr)
 	}
 	db := open(t, Instrument(p, poolConfig(t, s, cc)))
+	dial := sync.OnceFunc(func() { close(goOn) })
+	t.Cleanup(dial) // or else the pool's Close waits for ever
 	const patience = 50 * time.Millisecond
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -60,7 +63,7 @@ func TestACallerWhoGivesUpWaitedAndItsConnectionIsMadeAllTheSame(t *testing.T) {
 	if wait == nil || wait.Count != 1 || wait.Sum < patience || e.Created != 0 || e.Failed != 0 {
 		t.Fatalf("report %+v, want one wait that timed out after %v, and a create that goes on", e, patience)
 	}
-	close(goOn)
+	dial()
 	until(t, "the connection", func() bool { return db.Stat().IdleConns() == 1 })
 	e = p.Report().Endpoint(s.Addr, profiler.RolePool)
 	first, reused := e.Queries()
