@@ -11,8 +11,8 @@ import (
 // own hooks don't tell them. Between End and Begin it costs nothing. A connection has one user at a time, who calls Begin and End; the
 // driver's reads and writes between them may come from other goroutines. All methods of a nil Exchanges do nothing.
 //
-// An exchange is a write, or several, and the first read after it that brought something. Where a read brought something during a write
-// (a driver that reads while it still sends) the exchanges can't be told apart, and are unknown.
+// An exchange is a write, or several, and the first read that then brought something. Where a read did so during a write that another one
+// followed (a driver that reads while it still sends) the exchanges can't be told apart, and are unknown.
 //
 // A connection that fails during an operation may be closed before the driver has said how the operation ended, which is why: that close is
 // reported at End, if nobody has reported one until then.
@@ -40,7 +40,8 @@ func since(now, then uint64) int64 { return int64((now - then) % oneCall) }
 
 const (
 	exchangeOpen   = 1 << iota // what was written last has no answer yet
-	exchangesMixed             // a read returned during a write
+	exchangeEarly              // a read returned during the last write
+	exchangesMixed             // and another write followed
 	connFailed                 // a read or a write failed, or the driver said so
 	connClosed                 // and it was closed
 	exchangesSeen              // all since Begin
@@ -137,23 +138,22 @@ func (x *Exchanges) read(b []byte) (int, error) {
 	if err != nil {
 		x.state.Or(connFailed)
 	}
-	switch {
-	case n == 0:
-	case x.sent.runs():
-		x.state.Or(exchangesMixed)
-	case x.state.Load()&exchangeOpen != 0:
+	if n > 0 && x.state.Load()&exchangeOpen != 0 {
 		if x.stamps {
 			x.answered.Store(int64(profiler.Now()))
 		}
 		x.state.Add(oneExchange - exchangeOpen)
+		if x.sent.runs() {
+			x.state.Or(exchangeEarly)
+		}
 	}
 	return n, err
 }
 
 func (x *Exchanges) write(b []byte) (int, error) {
 	x.sent.began()
-	if x.state.Load()&exchangeOpen == 0 {
-		x.state.Or(exchangeOpen)
+	if x.state.Load()&exchangeOpen == 0 && x.state.Or(exchangeOpen)&exchangeEarly != 0 {
+		x.state.Or(exchangesMixed)
 	}
 	n, err := x.c.Conn.Write(b)
 	x.sent.ended(n)
