@@ -26,10 +26,8 @@ func (a *tracesAll) note(ctx context.Context, format string, args ...any) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	call := fmt.Sprintf(format, args...)
-	if ctx != nil {
-		if v := ctx.Value(tracesKey{}); v != nil {
-			call += fmt.Sprint(" in ", v)
-		}
+	if v := ctx.Value(tracesKey{}); v != nil {
+		call += fmt.Sprint(" in ", v)
 	}
 	a.calls = append(a.calls, call)
 }
@@ -92,7 +90,7 @@ func (a *tracesAll) TraceAcquireEnd(ctx context.Context, _ *pgxpool.Pool, d pgxp
 }
 
 func (a *tracesAll) TraceRelease(_ *pgxpool.Pool, d pgxpool.TraceReleaseData) {
-	a.note(nil, "release %v", d.Conn != nil)
+	a.note(context.Background(), "release %v", d.Conn != nil)
 }
 
 // whatever does all that a tracer is told about, failures included.

@@ -30,8 +30,8 @@
 // # Operations
 //
 // pgx's Query returns before the server answers, and its tracer tells only the end, at Rows.Close. An operation's first response is the read
-// that answered what it wrote last, seen below TLS; where that is not known, after an error that is not the server's and for a CopyFrom, it is
-// the end. The exchanges seen there are Operation.Turns: a statement that pgx prepares first is part of the operation that needs it, and one
+// that answered what it wrote last, seen below TLS; where that is not known (after an error that is not the server's, for a CopyFrom, and
+// where pgx reads ahead after a write that took it more than 15 ms) it is the end. The exchanges seen there are Operation.Turns: a statement that pgx prepares first is part of the operation that needs it, and one
 // of them. The time for that is Operation.Preparing, and Operation.Prepared says whether pgx keeps the statement. To a tracer all of Query,
 // QueryRow and Exec are queries; the statements that a Tx sends are profiler.OpBegin, OpCommit and OpRollback, also where a program sends
 // exactly the same. What runs on a PgConn alone (Ping, a Pipeline) is no operation.
