@@ -122,8 +122,11 @@ func (c *client) came(sent, received []byte) []profiler.Phase {
 		}
 		return []profiler.Phase{profiler.Greet, profiler.TLS}
 	}
-	if c.tls12 && c.secured12(sent, received) || !c.tls12 && c.secured13(sent) {
+	switch {
+	case c.tls12 && c.spoke12(sent), !c.tls12 && c.secured13(sent):
 		return []profiler.Phase{profiler.Auth}
+	case c.tls12 && c.secured12(received): // whether it had read that, only what it sends next would tell
+		return []profiler.Phase{profiler.TLS, profiler.Verify, profiler.Auth}
 	}
 	return []profiler.Phase{profiler.TLS}
 }
@@ -145,10 +148,15 @@ func (c *client) secured13(sent []byte) (done bool) {
 	return done
 }
 
-// secured12 reports whether the client has received the server's Finished, the handshake record after its ChangeCipherSpec (RFC 5246 §7.3,
-// figure 1), or has sent what comes after that.
-func (c *client) secured12(sent, received []byte) (done bool) {
+// spoke12 reports whether the client has sent something after its handshake.
+func (c *client) spoke12(sent []byte) (done bool) {
 	records(sent[min(c.request, len(sent)):], func(kind byte, _ int) { done = done || kind == applicationData })
+	return done
+}
+
+// secured12 reports whether the server's Finished was passed on to the client: the handshake record after its ChangeCipherSpec (RFC 5246
+// §7.3, figure 1).
+func (c *client) secured12(received []byte) (done bool) {
 	preamble := 1 // PostgreSQL's S
 	if c.greets && len(received) >= 4 {
 		preamble = 4 + int(received[0]) + int(received[1])<<8
@@ -452,5 +460,25 @@ func TestARelayBreaksAtTheByte(t *testing.T) {
 		if string(got) != tt.received || open == tt.ends || string(run.FromClient) != "abcdef" {
 			t.Errorf("%v: received %q, %v; the relay got %q", tt.fault, got, err, run.FromClient)
 		}
+	}
+}
+
+// A dial that returns after the relay has given it up is a run that has ended.
+func TestARunWhoseDialIsLateEnds(t *testing.T) {
+	r, err := listen("127.0.0.1:1", time.Millisecond)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	nc, err := net.Dial("tcp", r.l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	if n, err := nc.Read(make([]byte, 1)); err != io.EOF { // the relay has left
+		t.Fatal(n, err)
+	}
+	if ch := r.meet(nc.LocalAddr().String()); ch != nil {
+		t.Error("there is somebody to give the run to")
 	}
 }

@@ -45,19 +45,24 @@ type Relay struct {
 	server string
 	wg     sync.WaitGroup
 
-	clients atomic.Uint32
+	lateness time.Duration
+	closing  chan struct{}
+	clients  atomic.Uint32
 
 	mu   sync.Mutex
-	runs map[string]chan *Run // mu: by the client's address, which both sides ask for
+	runs map[string]chan *Run // mu: by the client's address, which both sides ask for; nil where the relay has left
 }
 
 // Listen starts a relay to the server's address. Close ends it.
-func Listen(server string) (*Relay, error) {
+func Listen(server string) (*Relay, error) { return listen(server, 10*time.Second) }
+
+// listen is Listen with how late a client's dial may return after the relay's accept: on a busy machine, seconds.
+func listen(server string, lateness time.Duration) (*Relay, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}
-	r := &Relay{l: l, server: server, runs: map[string]chan *Run{}}
+	r := &Relay{l: l, server: server, lateness: lateness, closing: make(chan struct{}), runs: map[string]chan *Run{}}
 	r.wg.Go(r.accept)
 	return r, nil
 }
@@ -65,6 +70,7 @@ func Listen(server string) (*Relay, error) {
 // Close stops accepting and returns when every run is over, which needs the clients' connections to be closed.
 func (r *Relay) Close() error {
 	err := r.l.Close()
+	close(r.closing)
 	r.wg.Wait()
 	return err
 }
@@ -80,7 +86,11 @@ func (r *Relay) Dial(ctx context.Context, f Fault) (net.Conn, *Run, error) {
 		return nc, nil, err
 	}
 	run := &Run{fault: f, done: make(chan struct{})}
-	r.meet(nc.LocalAddr().String()) <- run
+	if ch := r.meet(nc.LocalAddr().String()); ch != nil {
+		ch <- run
+	} else {
+		close(run.done)
+	}
 	return nc, run, nil
 }
 
@@ -94,16 +104,16 @@ func (r *Relay) source() net.Addr {
 	return &net.TCPAddr{IP: net.IPv4(127, byte(1+n>>16), byte(n>>8), byte(n))}
 }
 
-// meet is where a client's dial hands its run to the relay's accept.
+// meet is where a client's dial hands its run to the relay's accept. It returns nil to the one that comes after the other has left.
 func (r *Relay) meet(client string) chan *Run {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	ch := r.runs[client]
-	if ch == nil {
+	ch, met := r.runs[client]
+	if !met {
 		ch = make(chan *Run, 1)
 		r.runs[client] = ch
-	} else {
-		delete(r.runs, client) // the second to come
+	} else if ch != nil {
+		delete(r.runs, client)
 	}
 	return ch
 }
@@ -115,7 +125,7 @@ func (r *Relay) leave(client string, ch chan *Run) bool {
 	if r.runs[client] != ch {
 		return false
 	}
-	delete(r.runs, client)
+	r.runs[client] = nil
 	return true
 }
 
@@ -132,10 +142,12 @@ func (r *Relay) accept() {
 			select {
 			case run := <-ch:
 				run.relay(client, r.server)
-			case <-time.After(time.Second):
-				if !r.leave(address, ch) {
-					(<-ch).relay(client, r.server)
-				}
+				return
+			case <-time.After(r.lateness):
+			case <-r.closing: // every client's dial has returned
+			}
+			if !r.leave(address, ch) {
+				(<-ch).relay(client, r.server)
 			}
 		})
 	}
