@@ -241,6 +241,11 @@ func TestSyscallConnIsThereExactlyWhenTheInnerConnectionHasIt(t *testing.T) {
 			if _, ok := nc.(syscall.Conn); ok != tt.want {
 				t.Errorf("syscall.Conn: %v, want %v", ok, tt.want)
 			}
+			c.Update(func(cr *profiler.Create) {
+				if cr.Wire.NoDescriptor == tt.want {
+					t.Errorf("NoDescriptor: %v", cr.Wire.NoDescriptor)
+				}
+			})
 			inner, ok := nc.(interface{ NetConn() net.Conn })
 			if !ok || inner.NetConn() == nil {
 				t.Errorf("NetConn is missing")

@@ -8,6 +8,7 @@ import (
 	"net/http/httptrace"
 	"strings"
 	"sync"
+	"syscall"
 
 	"github.com/connprof/connprof/profiler"
 )
@@ -98,6 +99,8 @@ func (t *dialTrace) connected(ret profiler.Instant, nc net.Conn) {
 	defer t.mu.Unlock()
 	t.over = true
 	wire := profiler.Wire{Transport: transportOf(nc), Peer: addrString(nc.RemoteAddr()), Local: addrString(nc.LocalAddr())}
+	_, sys := nc.(syscall.Conn)
+	wire.NoDescriptor = !sys
 	winner := -1
 	for i, a := range t.attempts {
 		if a.done == 0 || a.err != nil {

@@ -145,7 +145,7 @@ func TestMongoLoginAndCommandsOfOneConnection(t *testing.T) {
 
 // Only two connections of a pool are made at a time: later callers queue, with a nearly empty pool.
 func TestMongoQueueForCreates(t *testing.T) {
-	const delay = 60 * time.Millisecond
+	const delay = 100 * time.Millisecond
 	slowLogin := func(c mongotest.Call) mongotest.Step {
 		if c.Speculative {
 			return mongotest.Step{Delay: delay}

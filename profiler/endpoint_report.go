@@ -51,6 +51,7 @@ func (t *target) report(role Role) (e EndpointReport, ok bool) {
 		e.TLS.Refused += s.offered.Load()
 		e.TLS.TicketsAsked += s.tickets.Load()
 		e.TLS.Inside += s.tlsInside.Load()
+		e.NoDescriptor += s.hidden.Load()
 		for v := range kinds {
 			for k := range 4 {
 				kinds[v][k/2][k%2] += s.kinds[v][k/2][k%2].Load()
@@ -165,6 +166,7 @@ func (e EndpointReport) sub(b *EndpointReport) EndpointReport {
 	r.TLS.TicketsAsked -= b.TLS.TicketsAsked
 	r.TLS.HelloRetry -= b.TLS.HelloRetry
 	r.TLS.Inside -= b.TLS.Inside
+	r.NoDescriptor -= b.NoDescriptor
 	r.TLS.Versions = subCounts(e.TLS.Versions, b.TLS.Versions)
 	r.TLS.Kinds = nil
 	for _, h := range e.TLS.Kinds {

@@ -102,6 +102,20 @@ func stale(e *EndpointReport) (Finding, bool) {
 	}, true
 }
 
+// noLivenessCheck: go-sql-driver/mysql asks the socket of an idle connection, before it writes to it, whether the server has closed it
+// (conncheck.go). It does without where it is not given the socket, and the next query then fails.
+func noLivenessCheck(e *EndpointReport) (Finding, bool) {
+	if e.NoDescriptor == 0 || e.System != "mysql" || e.Role != RolePool.String() {
+		return Finding{}, false
+	}
+	return Finding{
+		ID: "no_liveness_check", Severity: "info", Subject: e.Address, Title: "the driver can't see whether an idle connection is still alive",
+		Evidence: fmt.Sprintf("%d of %d connections came from a dialer that hides the socket", e.NoDescriptor, e.Created+e.Failed),
+		Advice: "let the dialer return the *net.TCPConn itself, or a type that passes its SyscallConn on; else keep ConnMaxIdleTime well below " +
+			"the server's own limit",
+	}, true
+}
+
 // preparedOnce: calls for each of which a statement was prepared, executed once and closed.
 func preparedOnce(e *EndpointReport) (Finding, bool) {
 	first, reused := e.Queries()
@@ -139,6 +153,9 @@ func useFindings(r *Report, e *EndpointReport) []Finding {
 		fs = append(fs, f)
 	}
 	if f, ok := stale(e); ok {
+		fs = append(fs, f)
+	}
+	if f, ok := noLivenessCheck(e); ok {
 		fs = append(fs, f)
 	}
 	if f, ok := preparedOnce(e); ok {

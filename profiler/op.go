@@ -16,7 +16,8 @@ type Op struct {
 	dead         uint8
 	waitKnown    bool
 	quiet        bool // recording is off: only counted
-	unwanted     bool // no Sink will want to know
+	sinksAsked   bool // whether they want to know at all
+	unwanted     bool // none of them does
 	Prepared     Prepared
 	start, first Instant
 	asked        Instant
@@ -246,6 +247,9 @@ func (o *Op) report(ctx context.Context, k Kind, end Instant, err error) {
 	}
 	if p.pending.Load() > 0 {
 		p.flushCloses()
+	}
+	if !o.sinksAsked {
+		o.Wanted(ctx)
 	}
 	if o.unwanted {
 		return

@@ -57,6 +57,8 @@ type EndpointReport struct {
 	RTTs int64         `json:"rtts"`
 	RTT  time.Duration `json:"rtt_ns"`
 	TLS  TLSReport     `json:"tls"`
+	// NoDescriptor counts the connections that hide their file descriptor (Wire.NoDescriptor).
+	NoDescriptor int64 `json:"no_descriptor,omitempty"`
 	// AuthTurns and AuthWait are sums over all creates: request/response exchanges of the login, and the time spent waiting for them.
 	AuthTurns int64         `json:"auth_turns"`
 	AuthWait  time.Duration `json:"auth_wait_ns"`

@@ -52,6 +52,7 @@ type series struct {
 	rtts, rtt atomic.Int64            // creates that ended well and know their round trip; those round trips, in nanoseconds
 	byRTT     [NumPhases]atomic.Int64 // nanoseconds, over these creates
 	tlsInside atomic.Int64
+	hidden    atomic.Int64 // connections that hide their file descriptor
 	offered   atomic.Int64 // resumption offered, not accepted
 	authTurns atomic.Int64
 	authWait  atomic.Int64
@@ -166,6 +167,9 @@ func (s *series) recordCreate(c *Create) {
 	}
 	if c.Caller {
 		s.caller.Add(1)
+	}
+	if c.Wire.NoDescriptor {
+		s.hidden.Add(1)
 	}
 	if c.TLS.Inside {
 		s.tlsInside.Add(1)

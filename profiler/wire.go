@@ -29,6 +29,9 @@ type Wire struct {
 	ServerError ServerError
 	// Mismatch says that the first bytes were not what the endpoint's protocol begins with; false while that can't be told.
 	Mismatch bool
+	// NoDescriptor says that the connection that was dialed hides its file descriptor (it is no syscall.Conn), as a user's own dialer may
+	// make it: a driver that looks through it whether an idle connection is still alive, such as go-sql-driver/mysql, then can't.
+	NoDescriptor bool
 	// AuthWait is the part of Auth (or AuthSetup) spent waiting for the other side: return of a Write to return of the Read that
 	// answers it. The rest of the phase is local computing, such as SCRAM's key derivation.
 	AuthWait time.Duration

@@ -207,6 +207,15 @@ func TestTheLivenessCheckStillWorks(t *testing.T) {
 			if tt.survive && err != nil || !tt.survive && !errors.Is(err, mysql.ErrInvalidConn) {
 				t.Errorf("after the kill: %v; want success: %v", err, tt.survive)
 			}
+			if tt.p != nil {
+				found := false
+				for _, f := range tt.p.Report().Findings {
+					found = found || f.ID == "no_liveness_check"
+				}
+				if found == tt.survive {
+					t.Errorf("it is said that there is no check: %v", found)
+				}
+			}
 			if tt.p == nil || !tt.survive {
 				return
 			}
