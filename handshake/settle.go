@@ -2,6 +2,8 @@ package handshake
 
 import (
 	"crypto/tls"
+	"errors"
+	"net"
 
 	"github.com/connprof/connprof/profiler"
 )
@@ -200,6 +202,13 @@ func (w *watch) tlsDue() bool {
 	return w.asked && (w.greeting.mysql || string(w.greeting.buf) == "S")
 }
 
+// finishedIsWrong reports whether the client did not take the handshake's last message, a server's Finished of TLS 1.2, which from below
+// looks like any other. crypto/tls calls what it refuses itself a "local error" (conn.go, sendAlertLocked).
+func (w *watch) finishedIsWrong(err error) bool {
+	var op *net.OpError
+	return w.state == handshaking && w.secured() && w.tls.info().Version < tls.VersionTLS13 && errors.As(err, &op) && op.Op == "local error"
+}
+
 // fail charges a create that failed, and names the phase in which it did.
 func (w *watch) fail(end profiler.Instant, err error) profiler.Phase {
 	w.cutPreamble(end)
@@ -218,7 +227,7 @@ func (w *watch) fail(end profiler.Instant, err error) profiler.Phase {
 		}
 		return profiler.Other
 	}
-	if !w.cutTLS(end) {
+	if w.finishedIsWrong(err) || !w.cutTLS(end) {
 		w.c.Cut(profiler.Other, w.tlsBegan)
 		w.c.Cut(profiler.TLS, end)
 		return profiler.TLS
