@@ -149,3 +149,47 @@ func BenchmarkExchanges(b *testing.B) {
 		})
 	}
 }
+
+// A read that began before the operation, while nobody watched, takes what belongs to it, or a part of that.
+func TestBytesThatAnEarlierReadTookAreNotKnown(t *testing.T) {
+	for name, more := range map[string]bool{"all of them": false, "some of them": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				nc, far := handedOver(t)
+				early := make(chan int)
+				go func() {
+					n, _ := nc.Read(make([]byte, 8))
+					early <- n
+				}()
+				go func() {
+					far.Read(make([]byte, 8))
+					far.Write([]byte("answer"))
+					if more {
+						far.Write([]byte("and more"))
+					}
+				}()
+				synctest.Wait()
+				x := ExchangesOf(nc)
+				x.Begin()
+				nc.Write([]byte("question"))
+				<-early
+				if more {
+					nc.Read(make([]byte, 8))
+				}
+				x.End()
+				sent, received, known := x.Bytes()
+				if turns, _ := x.Answered(); known || turns != 0 {
+					t.Errorf("%d bytes sent, %d received, known: %v; %d turns", sent, received, known, turns)
+				}
+				go func() { far.Read(make([]byte, 8)); far.Write([]byte("answer")) }()
+				x.Begin()
+				nc.Write([]byte("question"))
+				nc.Read(make([]byte, 8))
+				x.End()
+				if sent, received, known := x.Bytes(); sent != 8 || received != 6 || !known {
+					t.Errorf("the next one: %d bytes sent, %d received, known: %v", sent, received, known)
+				}
+			})
+		})
+	}
+}

@@ -9,7 +9,7 @@ import (
 )
 
 // conn is the connection under TLS. While it is being made its reads and writes are shown to a watch, and to Exchanges while an operation
-// runs that asks for it; otherwise each costs one atomic load. It never alters, delays, splits or merges what passes, and sets no deadline.
+// runs that asks for it; otherwise each costs one atomic load, a Read two. It never alters, delays, splits or merges what passes, and sets no deadline.
 type conn struct {
 	net.Conn
 	tapped atomic.Pointer[tap]
@@ -112,7 +112,11 @@ func (c *conn) Read(b []byte) (int, error) {
 	if t := c.tapped.Load(); t != nil {
 		return t.Read(b)
 	}
-	return c.Conn.Read(b)
+	n, err := c.Conn.Read(b)
+	if t := c.tapped.Load(); t != nil { // begun before an operation, and ended in it
+		t.exchanges.missed()
+	}
+	return n, err
 }
 
 func (c *conn) Write(b []byte) (int, error) {

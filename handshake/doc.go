@@ -3,7 +3,7 @@
 //
 // A Dialer goes where a driver asks for a dial function. What it returns is the net.Conn that the driver, and crypto/tls, read and write:
 // calls pass through as they are, and are looked at until the connection is handed over. Nothing is decrypted, no tls.Config is touched,
-// nothing is sent, no deadline is set, no goroutine is started. Afterwards a Read or Write costs one atomic load.
+// nothing is sent, no deadline is set, no goroutine is started. Afterwards a Write costs one atomic load, a Read two.
 //
 // # What passive watching can and cannot know
 //

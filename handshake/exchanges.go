@@ -45,6 +45,7 @@ const (
 	connFailed                 // a read or a write failed, or the driver said so
 	connClosed                 // and it was closed
 	exchangesSeen              // all since Begin
+	readMissed                 // but for a read that had begun before
 	oneExchange
 )
 
@@ -93,7 +94,7 @@ func (x *Exchanges) Answered() (turns int, at profiler.Instant) {
 		return 0, 0
 	}
 	s := x.state.Load()
-	if s < oneExchange || s&(exchangeOpen|exchangesMixed) != 0 {
+	if s < oneExchange || s&(exchangeOpen|exchangesMixed|readMissed) != 0 {
 		return 0, 0
 	}
 	return int(s / oneExchange), profiler.Instant(x.answered.Load())
@@ -102,7 +103,7 @@ func (x *Exchanges) Answered() (turns int, at profiler.Instant) {
 // Bytes is what was written to the network since Begin, and what was read from it. It is not known while the connection is being made, nor
 // where the driver reads ahead of what it asks for: on a goroutine of its own, whose read began before.
 func (x *Exchanges) Bytes() (sent, received int64, known bool) {
-	if x == nil || x.reader || x.received.runs() || x.state.Load()&exchangesSeen == 0 {
+	if x == nil || x.reader || x.received.runs() || x.state.Load()&(exchangesSeen|readMissed) != exchangesSeen {
 		return 0, 0, false
 	}
 	return since(x.sent.bytes(), x.from[0]), since(x.received.bytes(), x.from[1]), true
@@ -119,6 +120,13 @@ func (x *Exchanges) Failed() {
 func (x *Exchanges) End() {
 	if x != nil && x.c.tapped.CompareAndSwap(&x.tap, nil) && x.state.Load()&connClosed != 0 {
 		x.c.of.WireClosed()
+	}
+}
+
+// missed says that a read that nobody watched, because no operation ran when it began, may have brought what belongs to this one.
+func (x *Exchanges) missed() {
+	if x != nil {
+		x.state.Or(readMissed)
 	}
 }
 
