@@ -52,8 +52,17 @@ func TestMongoUsersDialerAndMonitorsStay(t *testing.T) {
 			kinds["dial"], kinds["command"] = dials, commands
 			return kinds, order
 		}
-		wantKinds, wantOrder := record(nil)
-		gotKinds, gotOrder := record(&profiler.Profiler{})
+		// A driver that closes now and then does without endSessions, with and without connprof: compare runs that have it.
+		whole := func(p func() *profiler.Profiler) (kinds map[string]int, order []string) {
+			for range 20 {
+				if kinds, order = record(p()); kinds["command"] == 3 {
+					break
+				}
+			}
+			return kinds, order
+		}
+		wantKinds, wantOrder := whole(func() *profiler.Profiler { return nil })
+		gotKinds, gotOrder := whole(func() *profiler.Profiler { return new(profiler.Profiler) })
 		if wantKinds["dial"] != 2 || wantKinds["ServerOpening"] != 1 || wantKinds["ServerHeartbeatSucceeded"] != 1 {
 			t.Fatalf("without connprof: %v", wantKinds)
 		}
