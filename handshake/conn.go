@@ -9,7 +9,7 @@ import (
 )
 
 // conn is the connection under TLS. While it is being made its reads and writes are shown to a watch, and to Exchanges while an operation
-// runs that asks for it; otherwise each costs one atomic load, a Read two. It never alters, delays, splits or merges what passes, and sets no deadline.
+// runs that asks for it; otherwise a Write costs one atomic load and a Read two. It never alters, delays, splits or merges what passes, and sets no deadline.
 type conn struct {
 	net.Conn
 	tapped atomic.Pointer[tap]

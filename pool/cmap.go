@@ -95,8 +95,8 @@ type CMAPStats struct {
 	Pending int
 	// Held counts attempts that failed and that the driver is about to repeat, or perhaps.
 	Held int
-	// AwaitedHeartbeats and AwaitedGetMores count the heartbeats for which the server was asked to hold its answer, and the getMores that waited for new data: none of
-	// them is a latency.
+	// AwaitedHeartbeats and AwaitedGetMores count the heartbeats for which the server was asked to hold its answer, and the getMores that
+	// waited for new data: none of them is a latency.
 	AwaitedHeartbeats, AwaitedGetMores int64
 	// Draining counts the connections that came back to their pool after the client had given up on a reply that is still to come.
 	Draining int64

@@ -129,7 +129,7 @@ func show(ctx context.Context, c config, stdout, stderr io.Writer) (failures int
 		}
 	}
 	if c.keep {
-		fmt.Fprintf(stdout, "\nThe service is at %s, Jaeger at %s.\n", s.server.url, j.query)
+		fmt.Fprintf(stdout, "\nThe service is at %s, Jaeger at %s; it takes OTLP at %s.\n", s.server.url, j.query, j.otlp)
 		if !j.ui {
 			fmt.Fprintln(stdout, "This Jaeger was built from its Go module, which has no user interface: -ui names a folder that has one, -jaeger another Jaeger.")
 		}
