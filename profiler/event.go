@@ -50,10 +50,9 @@ type Sink interface {
 }
 
 // A Decliner is a Sink that says beforehand which events of operations it has no use for, so that they need not be made for it: a tracer
-// whose caller is not sampled. Wants is asked on the hot path; ctx is as for Record, and n is the operation's index on c, from 1. All
-// Decliners are first asked for both kinds, KindFirstResponse and KindOperation: before the operation runs where what passes on the wire
-// is counted for it, else at its first response. If all decline both, they are not asked again; otherwise each is asked once more for each
-// event. All other events come without asking.
+// whose caller is not sampled. Wants is asked for each KindFirstResponse and KindOperation, on the hot path; ctx is as for Record, and n is
+// the operation's index on c, from 1. Where what passes on the wire is counted for an operation, both are asked for before it runs, and a
+// Decliner that has no use for either is not asked again. All other events come without asking.
 type Decliner interface {
 	Sink
 	Wants(ctx context.Context, k Kind, c *Conn, n uint64) bool

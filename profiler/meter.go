@@ -41,13 +41,15 @@ func (o *Op) Wanted(ctx context.Context) bool {
 	if o.c == nil || o.quiet {
 		return false
 	}
-	o.sinksAsked = true
 	p := o.c.p
+	if !p.wants(o.m) {
+		return false
+	}
 	if o.m != nil && o.m.sink != nil {
 		return true
 	}
-	for yes, i := false, 0; i < len(p.Sinks); {
-		if yes, i = p.wanted(i, ctx, o.c, o.n); yes {
+	for _, s := range p.Sinks {
+		if !p.declined(s, ctx, KindOperation, o.c, o.n) || !p.declined(s, ctx, KindFirstResponse, o.c, o.n) {
 			return true
 		}
 	}

@@ -16,8 +16,7 @@ type Op struct {
 	dead         uint8
 	waitKnown    bool
 	quiet        bool // recording is off: only counted
-	sinksAsked   bool // whether they want to know at all
-	unwanted     bool // none of them does
+	unwanted     bool // no Sink will want to know
 	Prepared     Prepared
 	start, first Instant
 	asked        Instant
@@ -247,9 +246,6 @@ func (o *Op) report(ctx context.Context, k Kind, end Instant, err error) {
 	}
 	if p.pending.Load() > 0 {
 		p.flushCloses()
-	}
-	if !o.sinksAsked {
-		o.Wanted(ctx)
 	}
 	if o.unwanted {
 		return

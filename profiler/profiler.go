@@ -126,26 +126,6 @@ func (p *Profiler) declined(s Sink, ctx context.Context, k Kind, c *Conn, n uint
 	return !d.Wants(ctx, k, c, n)
 }
 
-// wanted asks the sinks from Sinks[i] on whether they have a use for either event of an operation, and returns where to go on: behind a
-// Decliner that panicked, which counts as declined.
-func (p *Profiler) wanted(i int, ctx context.Context, c *Conn, n uint64) (yes bool, next int) {
-	next = i
-	defer func() {
-		if recover() != nil {
-			p.panics.Add(1)
-			yes = false
-			next++
-		}
-	}()
-	for ; next < len(p.Sinks); next++ {
-		d, ok := p.Sinks[next].(Decliner)
-		if !ok || d.Wants(ctx, KindFirstResponse, c, n) || d.Wants(ctx, KindOperation, c, n) {
-			return true, next
-		}
-	}
-	return false, next
-}
-
 // call keeps a panicking Sink from the host.
 func (p *Profiler) call(s Sink, ctx context.Context, e *Event) {
 	if b, ok := s.(both); ok {
