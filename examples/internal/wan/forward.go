@@ -7,6 +7,7 @@ import (
 	"net"
 	"strconv"
 	"sync"
+	"syscall"
 
 	"gvisor.dev/gvisor/pkg/tcpip"
 	"gvisor.dev/gvisor/pkg/tcpip/adapters/gonet"
@@ -70,13 +71,20 @@ func (l *Link) accept(request *tcp.ForwarderRequest) {
 	}
 	var dialer net.Dialer
 	server, err := dialer.DialContext(l.ctx, "tcp", target)
-	if err != nil {
+	accepted := err == nil || errors.Is(err, syscall.ECONNRESET) // a reset this early is of a connection that was made
+	if !accepted {
 		request.Complete(true)
 		return
 	}
 	var queue waiter.Queue
 	endpoint, terr := request.CreateEndpoint(&queue) // returns when the client's ACK has come
 	request.Complete(false)
+	if err != nil {
+		if terr == nil {
+			endpoint.Abort()
+		}
+		return
+	}
 	if terr != nil {
 		_ = server.Close()
 		return

@@ -278,12 +278,30 @@ func TestCloseByThePeer(t *testing.T) {
 		}
 	})
 	t.Run("with a reset is a reset", func(t *testing.T) {
-		c := dial(t, link, serve(t, link, func(c *net.TCPConn) { _ = c.SetLinger(0) }))
+		c := dial(t, link, serve(t, link, func(c *net.TCPConn) {
+			_, _ = c.Read(make([]byte, 1))
+			_ = c.SetLinger(0)
+		}))
+		_, _ = c.Write([]byte("x"))
 		if err := read(c); !errors.Is(err, syscall.ECONNRESET) {
 			t.Errorf("read: %v, want ECONNRESET", err)
 		}
 		if _, err := c.Write([]byte("x")); err == nil {
 			t.Error("write after a reset succeeded")
+		}
+	})
+	t.Run("with a reset at once is never a refusal", func(t *testing.T) {
+		addr := serve(t, link, func(c *net.TCPConn) { _ = c.SetLinger(0) })
+		for range 50 {
+			// The reset may be back before the dial has looked at its connect, here as with net.Dialer.
+			c, err := link.DialContext(t.Context(), "tcp", addr)
+			if err == nil {
+				err = read(c)
+				_ = c.Close()
+			}
+			if !errors.Is(err, syscall.ECONNRESET) {
+				t.Fatalf("dial or read: %v, want ECONNRESET", err)
+			}
 		}
 	})
 }
