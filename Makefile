@@ -130,6 +130,10 @@ suite-mysql suite-pgx: suite-%: servers
 	CONNPROF_SUITE=1 CONNPROF_REQUIRE_SERVERS=1 $(GO) test -v -count 1 -run '^TestSuite$$' -timeout 30m ./internal/$*suitetest >"$$log" 2>&1; \
 	status=$$?; grep -v -e '^suite-$*: ' -e '^=== ' -e '^PASS$$' -e '^ok ' "$$log"; grep '^suite-$*: ' "$$log" || exit 1; exit $$status
 
+fidelity:
+	$(call say,every combination of optional interfaces)
+	CONNPROF_FIDELITY=long $(GO) test -v -count 1 -timeout 30m ./internal/fidelitytest
+
 overhead:
 	$(call say,overhead)
 	@$(GO) -C examples/overhead run .
