@@ -67,7 +67,8 @@ func (c *sqlConn) PrepareContext(ctx context.Context, query string) (driver.Stmt
 		c.of.PreparedFor(profiler.Now().Sub(began))
 		return wrapStmt(s, c, query, start).exact(), nil
 	}
-	op := c.begin(ctx, profiler.OpPrepare, start, query, oneShot)
+	var op profiler.Op
+	c.begin(ctx, &op, profiler.OpPrepare, start, query, oneShot)
 	c.took(&op, 1)
 	c.end(ctx, &op, err)
 	if err != nil {
@@ -107,7 +108,8 @@ func (c *sqlConn) Begin() (driver.Tx, error) {
 
 // BeginTx refuses what a driver without ConnBeginTx can't do, with database/sql's own words.
 func (c *sqlConn) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.Tx, error) {
-	op := c.begin(ctx, profiler.OpBegin, profiler.Now(), "", false)
+	var op profiler.Op
+	c.begin(ctx, &op, profiler.OpBegin, profiler.Now(), "", false)
 	t, err := c.beginTx(ctx, opts)
 	if opts.Isolation == 0 {
 		c.took(&op, 1)
@@ -176,14 +178,14 @@ func (c *sqlConn) markedBy(ctx context.Context) context.Context {
 	return ctx
 }
 
-func (c *sqlConn) begin(ctx context.Context, k profiler.OpKind, at profiler.Instant, text string, goesOn bool) (op profiler.Op) {
+// begin begins op, the caller's variable: an Op is large enough for a copy to show in what an operation costs.
+func (c *sqlConn) begin(ctx context.Context, op *profiler.Op, k profiler.OpKind, at profiler.Instant, text string, goesOn bool) {
 	c.declined = 0
-	c.of.BeginIn(&op, c.markedBy(ctx), k, at)
+	c.of.BeginIn(op, c.markedBy(ctx), k, at)
 	op.Text = text
 	if c.wire.meter != nil {
-		c.wire.begin(ctx, &op, goesOn)
+		c.wire.begin(ctx, op, goesOn)
 	}
-	return op
 }
 
 // took says how many round trips the operation took, if the driver is one of which that is known. One that fails may have taken fewer.

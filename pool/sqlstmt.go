@@ -107,7 +107,8 @@ func (s *stmt) prepared(op *profiler.Op, how profiler.Prepared) {
 
 func (s *stmt) ExecContext(ctx context.Context, args []driver.NamedValue) (driver.Result, error) {
 	at, how := s.start()
-	op := s.conn.begin(ctx, profiler.OpExec, at, s.query, how == profiler.PreparedOnce)
+	var op profiler.Op
+	s.conn.begin(ctx, &op, profiler.OpExec, at, s.query, how == profiler.PreparedOnce)
 	s.prepared(&op, how)
 	var r driver.Result
 	var err error
@@ -153,7 +154,8 @@ type tx struct {
 }
 
 func (t *tx) Commit() error {
-	op := t.conn.begin(t.ctx, profiler.OpCommit, profiler.Now(), "", false)
+	var op profiler.Op
+	t.conn.begin(t.ctx, &op, profiler.OpCommit, profiler.Now(), "", false)
 	err := t.inner.Commit()
 	t.conn.inTx = false
 	t.conn.took(&op, 1)
@@ -162,7 +164,8 @@ func (t *tx) Commit() error {
 }
 
 func (t *tx) Rollback() error {
-	op := t.conn.begin(t.ctx, profiler.OpRollback, profiler.Now(), "", false)
+	var op profiler.Op
+	t.conn.begin(t.ctx, &op, profiler.OpRollback, profiler.Now(), "", false)
 	err := t.inner.Rollback()
 	t.conn.inTx = false
 	t.conn.took(&op, 1)

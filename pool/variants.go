@@ -26,7 +26,8 @@ type execPart struct{ c *sqlConn }
 
 func (p execPart) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
 	c := p.c
-	op := c.begin(ctx, profiler.OpExec, profiler.Now(), query, false)
+	var op profiler.Op
+	c.begin(ctx, &op, profiler.OpExec, profiler.Now(), query, false)
 	var r driver.Result
 	var err error
 	if c.execer != nil {
@@ -43,7 +44,8 @@ func (p execPart) Exec(query string, args []driver.Value) (driver.Result, error)
 	if !ok {
 		return p.ExecContext(context.Background(), query, named(args))
 	}
-	op := p.c.begin(context.Background(), profiler.OpExec, profiler.Now(), query, false)
+	var op profiler.Op
+	p.c.begin(context.Background(), &op, profiler.OpExec, profiler.Now(), query, false)
 	r, err := e.Exec(query, args)
 	return p.c.execDone(context.Background(), &op, query, r, err)
 }
