@@ -21,7 +21,7 @@ type PoolEvent struct {
 	Duration time.Duration
 	// MaxPoolSize is set for ConnectionPoolCreated; 0 means no limit.
 	MaxPoolSize uint64
-	// Reason and Err are set for ConnectionClosed and ConnectionCheckOutFailed.
+	// Reason and Err are set for ConnectionClosed and ConnectionCheckOutFailed, Err for ConnectionPoolCleared: why.
 	Reason string
 	Err    error
 }
@@ -31,6 +31,8 @@ const (
 	poolCreated          = "ConnectionPoolCreated"
 	checkOutStarted      = "ConnectionCheckOutStarted"
 	checkOutFailed       = "ConnectionCheckOutFailed"
+	poolReady            = "ConnectionPoolReady"
+	poolCleared          = "ConnectionPoolCleared"
 	poolClosed           = "ConnectionPoolClosed"
 	connectionCreated    = "ConnectionCreated"
 	connectionReady      = "ConnectionReady"
@@ -75,6 +77,8 @@ type HeartbeatEvent struct {
 	Type string
 	// Awaited says that the server was asked to hold its answer until something changes. That is never so on a new connection.
 	Awaited bool
+	// ConnectionID is the driver's name for the monitor's connection, as CommandEvent's. It tells which server's an awaited heartbeat was.
+	ConnectionID string
 	// Err is set for a failed heartbeat.
 	Err error
 }

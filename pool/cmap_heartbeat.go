@@ -15,6 +15,7 @@ func (m *CMAP) Heartbeat(e HeartbeatEvent) {
 	if e.Awaited { // on a connection that is already there
 		if e.Type == HeartbeatSucceeded {
 			m.awaited.Add(1)
+			m.awaitedOf(e.ConnectionID)
 		}
 		return
 	}

@@ -173,5 +173,6 @@ func isOut(k *member) bool  { return k.out.Load() || k.vague.Load() }
 func (k *member) notDraining(m *CMAP) {
 	if k.draining.CompareAndSwap(true, false) {
 		m.draining.Add(-1)
+		k.site.draining.Add(-1)
 	}
 }

@@ -230,7 +230,11 @@ func TestMongoRetryIsOneOperation(t *testing.T) {
 		if err := c.find(o.operation(testContext(t)), 1); err != nil {
 			t.Fatal(err)
 		}
-		e := p.Report().Endpoint(s.Addr(), profiler.RolePool)
+		r := p.Report()
+		e := r.Endpoint(s.Addr(), profiler.RolePool)
+		if w := r.Pools[0]; w.Cleared != 1 || w.ClearedFor != "closed" || finding(r, "pool_churn") != nil {
+			t.Errorf("cleared %d times for %q; findings %+v", w.Cleared, w.ClearedFor, r.Findings)
+		}
 		if e.Created != 2 || e.Created != e.Live+e.Closed || e.ClosedBy["error"] != 1 || e.Repeated != 1 {
 			t.Errorf("%d created, %d live, closed by %v, %d repeated", e.Created, e.Live, e.ClosedBy, e.Repeated)
 		}
@@ -309,6 +313,9 @@ func TestMongoClientForEachCall(t *testing.T) {
 		if pool.Created != 20 || monitor.Created != 20 || first != 20 || reused != 0 || pool.Live != 0 || monitor.Live != 0 {
 			t.Errorf("pool: %d created, %d live; monitor: %d created, %d live; %d first, %d reused",
 				pool.Created, pool.Live, monitor.Created, monitor.Live, first, reused)
+		}
+		if finding(r, "pool_cleared") != nil {
+			t.Errorf("the end of a client was taken for the server's failure: %+v", r.Pools[0])
 		}
 		if w := r.Pools[0]; w.Name != s.Addr() || w.Opened != 20 || w.Live != 0 {
 			t.Errorf("%d pools were opened, %d are live", w.Opened, w.Live)

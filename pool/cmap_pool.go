@@ -33,7 +33,12 @@ func (m *CMAP) Pool(e *PoolEvent) {
 	case checkOutStarted:
 		m.asking()
 		m.pendingOf(e.Address).asks()
+	case poolCleared:
+		m.cleared(e)
+	case poolReady:
+		m.usedAgain(e.Address)
 	case checkOutFailed:
+		m.usedAgain(e.Address)
 		m.pendingOf(e.Address).failed(e)
 		m.checkOutFailed(e)
 	case poolClosed:
@@ -166,6 +171,7 @@ func (m *CMAP) checkedIn(e *PoolEvent) {
 		if !k.closed.Load() && !k.vague.Load() {
 			k.draining.Store(true)
 			m.draining.Add(1)
+			k.site.draining.Add(1)
 		}
 	}
 	k.out.Store(false)
@@ -217,6 +223,10 @@ func (m *CMAP) closed(e *PoolEvent) {
 		k.site.made(false)
 	}
 	k.notDraining(m)
+	cause := e.Err
+	if reason == profiler.CloseStale && cause == nil {
+		cause = k.site.cause
+	}
 	switch {
 	case !wasReady && k.creator != 0: // its goroutine is still at it
 	case !k.out.Load() || k.vague.Load():
@@ -224,7 +234,7 @@ func (m *CMAP) closed(e *PoolEvent) {
 	}
 	m.mu.Unlock()
 	if wasReady {
-		k.conn.Closed(reason, e.Err)
+		k.conn.Closed(reason, cause)
 	} else {
 		k.conn.Fail(noCaller, early(e))
 	}

@@ -77,7 +77,7 @@ func (s *script) command(name, driver string, d time.Duration) {
 	s.m.Command(context.Background(), &CommandEvent{ConnectionID: driver, Name: name, Database: "test", Duration: d})
 }
 func (s *script) heartbeat(kind string, awaited bool, err error) {
-	s.m.Heartbeat(HeartbeatEvent{Type: kind, Awaited: awaited, Err: err})
+	s.m.Heartbeat(HeartbeatEvent{Type: kind, Awaited: awaited, ConnectionID: here + "[-9]", Err: err})
 }
 
 // dial dials on this goroutine and returns the Conn that Dial found; nil if it was not asked.

@@ -24,6 +24,15 @@ type site struct {
 	busyTime   atomic.Int64
 	idleClosed atomic.Int64
 
+	draining  atomic.Int64 // of CMAPStats, this address's part
+	abandoned atomic.Int64
+	awaited   atomic.Int64
+
+	cause      error  // CMAP.mu: why the pool was cleared last
+	clearing   bool   // CMAP.mu: it was cleared, and nobody has wanted it since
+	clears     int64  // CMAP.mu
+	clearedFor string // CMAP.mu: the class of cause at the last of clears
+
 	stops []func() // CMAP.mu: of WatchPool, one a pool that is open
 }
 
@@ -109,6 +118,9 @@ func (m *CMAP) stats(s *site) profiler.PoolStats {
 		return true
 	})
 	var waits, timeouts int64
+	m.mu.Lock()
+	clears, clearedFor := s.clears, s.clearedFor
+	m.mu.Unlock()
 	p := m.pendingOf(s.address)
 	if p != nil {
 		waits, timeouts = p.callers(), p.timeouts.Load()
@@ -120,6 +132,8 @@ func (m *CMAP) stats(s *site) profiler.PoolStats {
 		IdleTimeClosed: s.idleClosed.Load(),
 		MaxMaking:      int(s.maxMaking), Making: int(making),
 		MakingWaitCount: s.busyWaits.Load(), MakingWaitDuration: time.Duration(s.busyTime.Load()),
+		Cleared: clears, ClearedFor: clearedFor, Draining: int(s.draining.Load()),
+		Abandoned: s.abandoned.Load(), AwaitedHeartbeats: s.awaited.Load(),
 	}
 }
 

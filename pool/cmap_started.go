@@ -40,6 +40,7 @@ func (m *CMAP) Started(_ context.Context, e StartedEvent) {
 	}
 	if k.text.known {
 		m.abandoned.Add(1)
+		k.site.abandoned.Add(1)
 	}
 	k.text = startOf(&e)
 }

@@ -77,8 +77,12 @@ func TestCMAPCountsAwaitedRepliesApart(t *testing.T) {
 	more(reply(7, true))
 	more(reply(7, false)) // waited in vain for data
 	more(reply(0, false)) // the end of a plain cursor
+	s.pool(poolCreated, 0)
 	s.heartbeat(HeartbeatStarted, true, nil)
 	s.heartbeat(HeartbeatSucceeded, true, nil)
+	if w := s.p.Report().Pools[0]; w.AwaitedHeartbeats != 1 {
+		t.Errorf("pool %+v", w)
+	}
 	ops := s.operations()
 	if got := s.m.Stats(); got.AwaitedGetMores != 1 || got.AwaitedHeartbeats != 1 || len(ops) != 3 || c.Ops() != 4 {
 		t.Fatalf("%+v, %d operations of %d", got, len(ops), c.Ops())
@@ -92,10 +96,14 @@ func TestCMAPCountsAwaitedRepliesApart(t *testing.T) {
 func TestCMAPDrainingAfterATimeout(t *testing.T) {
 	s := newScript(t)
 	s.create(1)
+	s.pool(poolCreated, 0)
 	use := func(err error) int64 {
 		s.out(1, 0)
 		s.m.Command(context.Background(), &CommandEvent{ConnectionID: here + "[-1]", Name: "find", Err: err})
 		s.in(1)
+		if n := s.m.Stats().Draining; n != int64(s.p.Report().Pools[0].Draining) {
+			t.Errorf("%d drain, the report says %d", n, s.p.Report().Pools[0].Draining)
+		}
 		return s.m.Stats().Draining
 	}
 	if a, b, c := use(nil), use(context.DeadlineExceeded), use(nil); a != 0 || b != 1 || c != 0 {

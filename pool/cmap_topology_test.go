@@ -1,9 +1,13 @@
 package pool_test
 
 import (
+	"context"
+	"errors"
+	"io"
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -280,13 +284,19 @@ func live(p *profiler.Profiler, address string) (n int64) {
 	return n
 }
 
-// A command's connection is cut: both drivers clear the pool, and what was idle there is closed as stale.
+// A command's connection is cut: both drivers clear the pool, and what was idle there is closed as stale. The report tells how often and for
+// what, and the closes that follow have the cause.
 func TestMongoPoolCleared(t *testing.T) {
 	drivers(t, func(t *testing.T, d driver) {
 		s := mongotest.Start(t, mongotest.Options{Users: map[string]string{"u": "p"}})
 		cleared := 0
 		var mu sync.Mutex
-		p := &profiler.Profiler{}
+		var caused atomic.Int32
+		p := &profiler.Profiler{Sinks: []profiler.Sink{sinkFunc(func(e profiler.Event) {
+			if e.Kind == profiler.KindClose && e.Close.Reason == profiler.CloseStale && errors.Is(e.Close.Err, io.EOF) {
+				caused.Add(1)
+			}
+		})}}
 		c := d.connect(t, p, s.UserURI("u", "p", "retryReads=false"), user{event: func(kind string, _ uint64) {
 			if kind == "ConnectionPoolCleared" {
 				mu.Lock()
@@ -319,9 +329,20 @@ func TestMongoPoolCleared(t *testing.T) {
 			t.Error("the connection was cut")
 		}
 		worksAgain(t, c)
+		w := p.Report().Pools[0]
 		c.close()
 		r := gone(t, p)
+		if w.Cleared != 1 || w.ClearedFor != "closed" || r.Pools[0].Cleared != 1 {
+			t.Errorf("the pool was cleared %d times for %q, %d times in the end; want once, because it was closed", w.Cleared, w.ClearedFor, r.Pools[0].Cleared)
+		}
+		if f := finding(r, "pool_cleared"); f == nil || !strings.Contains(f.Evidence, "once, the last time after an error of class closed; 1 connections were closed as stale") {
+			t.Errorf("finding %+v", f)
+		}
+		p.Flush()
 		e := r.Endpoint(s.Addr(), profiler.RolePool)
+		if n := caused.Load(); n < 1 {
+			t.Errorf("%d closes have the cause of the pool's clearing, of %v", n, e.ClosedBy)
+		}
 		mu.Lock()
 		defer mu.Unlock()
 		if cleared < 1 || e.ClosedBy["error"] != 1 || e.ClosedBy["stale"] < 1 || e.Closed != e.Created || e.Created < 3 {
@@ -329,3 +350,7 @@ func TestMongoPoolCleared(t *testing.T) {
 		}
 	})
 }
+
+type sinkFunc func(profiler.Event)
+
+func (f sinkFunc) Record(_ context.Context, e profiler.Event) { f(e) }

@@ -5,6 +5,29 @@ import (
 	"time"
 )
 
+// cleared: the driver threw away what the pool had, because the server or the way to it failed. What is made anew then is not for the pool's
+// settings to change.
+func cleared(r *Report, p *PoolReport) (Finding, bool) {
+	if p.Cleared == 0 {
+		return Finding{}, false
+	}
+	f := Finding{
+		ID: "pool_cleared", Severity: "warning", Subject: p.Name, Title: "the driver cleared the pool",
+		Evidence: times(p.Cleared),
+		Advice: "look for what cut connections or made the server step down (a restart, a failover, a middlebox, a heartbeat without an answer): " +
+			"the connections that are made anew are its doing, and no setting of the pool's",
+	}
+	if p.ClearedFor != "" {
+		f.Evidence += ", the last time after an error of class " + p.ClearedFor
+	}
+	for i := range r.Endpoints {
+		if e := &r.Endpoints[i]; e.Role == RolePool.String() && e.poolName() == p.Name {
+			f.Evidence += fmt.Sprintf("; %d connections were closed as stale", e.ClosedBy[CloseStale.String()])
+		}
+	}
+	return f, true
+}
+
 // establishmentLimited: callers waited while the pool was not full, because it makes only so many connections at a time. A larger pool
 // would change nothing.
 func establishmentLimited(p *PoolReport) (Finding, bool) {

@@ -39,6 +39,16 @@ type PoolStats struct {
 	PendingKnown  bool  `json:"pending_known,omitempty"`
 	Timeouts      int64 `json:"timeouts,omitempty"`
 	TimeoutsKnown bool  `json:"timeouts_known,omitempty"`
+	// Cleared counts how often the driver cleared the pool because the server or the way to it failed (MongoDB): all that was open then is
+	// closed as stale. ClearedFor is why it last was, an ErrorClass's name; "" if the driver said nothing.
+	Cleared    int64  `json:"cleared,omitempty"`
+	ClearedFor string `json:"cleared_for,omitempty"`
+	// Draining is how many connections are in the pool whose reply is still to come, because the client gave up on it; Abandoned counts the
+	// commands whose end was never told (only where their starts are), AwaitedHeartbeats those that the server was asked to hold: no
+	// latencies (MongoDB).
+	Draining          int   `json:"draining,omitempty"`
+	Abandoned         int64 `json:"abandoned,omitempty"`
+	AwaitedHeartbeats int64 `json:"awaited_heartbeats,omitempty"`
 }
 
 func (s PoolStats) add(o PoolStats) PoolStats {
@@ -51,6 +61,12 @@ func (s PoolStats) add(o PoolStats) PoolStats {
 	s.MakingWaitDuration += o.MakingWaitDuration
 	s.Timeouts += o.Timeouts
 	s.TimeoutsKnown = s.TimeoutsKnown || o.TimeoutsKnown
+	s.Cleared += o.Cleared
+	if o.ClearedFor != "" {
+		s.ClearedFor = o.ClearedFor
+	}
+	s.Abandoned += o.Abandoned
+	s.AwaitedHeartbeats += o.AwaitedHeartbeats
 	return s
 }
 
@@ -63,6 +79,11 @@ func (s PoolStats) sub(o PoolStats) PoolStats {
 	s.MakingWaitCount -= o.MakingWaitCount
 	s.MakingWaitDuration -= o.MakingWaitDuration
 	s.Timeouts -= o.Timeouts
+	if s.Cleared -= o.Cleared; s.Cleared == 0 {
+		s.ClearedFor = ""
+	}
+	s.Abandoned -= o.Abandoned
+	s.AwaitedHeartbeats -= o.AwaitedHeartbeats
 	return s
 }
 
@@ -160,6 +181,7 @@ func (ps *pools) report() []PoolReport {
 			e.r.PendingKnown = e.r.PendingKnown || s.PendingKnown
 			e.r.MaxMaking += s.MaxMaking
 			e.r.Making += s.Making
+			e.r.Draining += s.Draining
 			e.r.MaxIdleTime = max(e.r.MaxIdleTime, s.MaxIdleTime)
 			e.r.MaxLifetime = max(e.r.MaxLifetime, s.MaxLifetime)
 			e.r.PoolStats = e.r.PoolStats.add(s)

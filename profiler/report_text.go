@@ -168,11 +168,27 @@ func (r *Report) writePools(w io.Writer) {
 		if p.IdleLimitClosed+p.IdleTimeClosed+p.LifetimeClosed > 0 {
 			fmt.Fprintf(w, "; it closed for idle limit %d, idle time %d, lifetime %d", p.IdleLimitClosed, p.IdleTimeClosed, p.LifetimeClosed)
 		}
+		if p.Cleared > 0 {
+			fmt.Fprintf(w, "; cleared %s", times(p.Cleared))
+			if p.ClearedFor != "" {
+				fmt.Fprintf(w, " (%s)", p.ClearedFor)
+			}
+		}
+		if p.Draining > 0 {
+			fmt.Fprintf(w, "; %d wait for a reply that nobody wants any more", p.Draining)
+		}
 		if p.Opened != 1 {
 			fmt.Fprintf(w, "; %d such pools were opened, %d are live", p.Opened, p.Live)
 		}
 		fmt.Fprintln(w)
 	}
+}
+
+func times(n int64) string {
+	if n == 1 {
+		return "once"
+	}
+	return fmt.Sprintf("%d times", n)
 }
 
 func (r *Report) writeFailures(w io.Writer) {

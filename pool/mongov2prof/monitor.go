@@ -86,7 +86,7 @@ func serverMonitor(m *pool.CMAP, user *event.ServerMonitor) *event.ServerMonitor
 		m.Heartbeat(pool.HeartbeatEvent{Type: pool.HeartbeatStarted, Awaited: e.Awaited})
 	}
 	ours.ServerHeartbeatSucceeded = func(e *event.ServerHeartbeatSucceededEvent) {
-		m.Heartbeat(pool.HeartbeatEvent{Type: pool.HeartbeatSucceeded, Awaited: e.Awaited})
+		m.Heartbeat(pool.HeartbeatEvent{Type: pool.HeartbeatSucceeded, Awaited: e.Awaited, ConnectionID: e.ConnectionID})
 		if succeeded != nil {
 			succeeded(e)
 		}
