@@ -214,6 +214,9 @@ func TestMongoQueueForCreates(t *testing.T) {
 		if e.Created != 2 || e.Failed != 0 || e.Live != 0 {
 			t.Errorf("%d created, %d failed, %d live", e.Created, e.Failed, e.Live)
 		}
+		if w := e.Measure(profiler.MeasureWait, profiler.Timeout); w == nil || w.Count != 1 || w.Sum == 0 {
+			t.Errorf("the caller waited %+v", w)
+		}
 	})
 }
 

@@ -145,6 +145,8 @@ func (m *CMAP) checkedOut(e *PoolEvent) {
 // checkOutFailed counts a caller who got nothing: it queued as the others do, and what it would have repeated is over.
 func (m *CMAP) checkOutFailed(e *PoolEvent) {
 	m.notRepeated(e.Reason == "poolClosed")
+	now := profiler.Now()
+	m.Profiler.WaitFailed(noCaller, m.endpoint(e.Address), now.Add(-e.Duration), now, refusal(e))
 	if e.Reason != "timeout" || !m.Profiler.Enabled() {
 		return
 	}
@@ -269,6 +271,14 @@ var closeReasons = map[string]profiler.CloseReason{
 	"stale":      profiler.CloseStale,
 	"error":      profiler.CloseError,
 	"poolClosed": profiler.ClosePoolClosed,
+}
+
+// refusal is why a caller got no connection.
+func refusal(e *PoolEvent) error {
+	if e.Err != nil {
+		return e.Err
+	}
+	return fmt.Errorf("pool: no connection: %s", e.Reason)
 }
 
 // early is why a create failed that was closed before it was ready.

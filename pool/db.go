@@ -3,6 +3,7 @@ package pool
 import (
 	"context"
 	"database/sql"
+	"sync"
 
 	"github.com/connprof/connprof/profiler"
 )
@@ -15,63 +16,101 @@ import (
 //
 // A plain *sql.DB tells less: its operations have no wait and no attempts. The pool's total wait is in sql.DBStats (to within 5 µs a wait,
 // and without creates that a caller made itself), and so in reports; dead connections are counted, with the time they had been idle, but
-// nothing says which operation met them.
-type DB struct{ *sql.DB }
+// nothing says which operation met them, and callers who give up waiting leave no trace.
+//
+// A caller who gives up before it has a connection is counted as a wait that failed, and reported (profiler.KindWaitFailed): for a DB that
+// OpenDB, or a package built on it, opened.
+type DB struct {
+	*sql.DB
+	of *Connector // nil if it is not known
+}
 
 // Wrap wraps db, whose connections come from a Connector. It costs a reading of the clock and an allocation a call.
-func Wrap(db *sql.DB) *DB { return &DB{db} }
+func Wrap(db *sql.DB) *DB {
+	of, _ := opened.Load(db)
+	c, _ := of.(*Connector)
+	return &DB{db, c}
+}
+
+// opened says what the Connector of a DB that OpenDB opened is, until the DB is closed. A sql.DB itself tells nobody.
+var opened sync.Map // *sql.DB → *Connector
+
+// ended looks at the error of a call that asked for a connection under ctx.
+func (d *DB) ended(ctx context.Context, err error) {
+	if err != nil && d.of != nil {
+		d.of.Profiler.GaveUp(ctx, d.of.Endpoint, err)
+	}
+}
 
 // Query is sql.DB.Query, stamped.
 func (d *DB) Query(query string, args ...any) (*sql.Rows, error) {
-	return d.DB.QueryContext(profiler.Asked(context.Background()), query, args...)
+	return d.QueryContext(context.Background(), query, args...)
 }
 
 // QueryContext is sql.DB.QueryContext, stamped.
 func (d *DB) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
-	return d.DB.QueryContext(profiler.Asked(ctx), query, args...)
+	ctx = profiler.Asked(ctx)
+	rows, err := d.DB.QueryContext(ctx, query, args...)
+	d.ended(ctx, err)
+	return rows, err
 }
 
 // QueryRow is sql.DB.QueryRow, stamped.
 func (d *DB) QueryRow(query string, args ...any) *sql.Row {
-	return d.DB.QueryRowContext(profiler.Asked(context.Background()), query, args...)
+	return d.QueryRowContext(context.Background(), query, args...)
 }
 
 // QueryRowContext is sql.DB.QueryRowContext, stamped.
 func (d *DB) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
-	return d.DB.QueryRowContext(profiler.Asked(ctx), query, args...)
+	ctx = profiler.Asked(ctx)
+	row := d.DB.QueryRowContext(ctx, query, args...)
+	d.ended(ctx, row.Err())
+	return row
 }
 
 // Exec is sql.DB.Exec, stamped.
 func (d *DB) Exec(query string, args ...any) (sql.Result, error) {
-	return d.DB.ExecContext(profiler.Asked(context.Background()), query, args...)
+	return d.ExecContext(context.Background(), query, args...)
 }
 
 // ExecContext is sql.DB.ExecContext, stamped.
 func (d *DB) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
-	return d.DB.ExecContext(profiler.Asked(ctx), query, args...)
+	ctx = profiler.Asked(ctx)
+	r, err := d.DB.ExecContext(ctx, query, args...)
+	d.ended(ctx, err)
+	return r, err
 }
 
 // Prepare is sql.DB.Prepare, stamped.
 func (d *DB) Prepare(query string) (*sql.Stmt, error) {
-	return d.DB.PrepareContext(profiler.Asked(context.Background()), query)
+	return d.PrepareContext(context.Background(), query)
 }
 
 // PrepareContext is sql.DB.PrepareContext, stamped.
 func (d *DB) PrepareContext(ctx context.Context, query string) (*sql.Stmt, error) {
-	return d.DB.PrepareContext(profiler.Asked(ctx), query)
+	ctx = profiler.Asked(ctx)
+	s, err := d.DB.PrepareContext(ctx, query)
+	d.ended(ctx, err)
+	return s, err
 }
 
 // Begin is sql.DB.Begin, stamped.
 func (d *DB) Begin() (*sql.Tx, error) {
-	return d.DB.BeginTx(profiler.Asked(context.Background()), nil)
+	return d.BeginTx(context.Background(), nil)
 }
 
 // BeginTx is sql.DB.BeginTx, stamped.
 func (d *DB) BeginTx(ctx context.Context, opts *sql.TxOptions) (*sql.Tx, error) {
-	return d.DB.BeginTx(profiler.Asked(ctx), opts)
+	ctx = profiler.Asked(ctx)
+	tx, err := d.DB.BeginTx(ctx, opts)
+	d.ended(ctx, err)
+	return tx, err
 }
 
 // Conn is sql.DB.Conn, stamped.
 func (d *DB) Conn(ctx context.Context) (*sql.Conn, error) {
-	return d.DB.Conn(profiler.Asked(ctx))
+	ctx = profiler.Asked(ctx)
+	c, err := d.DB.Conn(ctx)
+	d.ended(ctx, err)
+	return c, err
 }

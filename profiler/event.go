@@ -19,9 +19,11 @@ const (
 	KindOperation
 	// KindClose reports a connection's end, once.
 	KindClose
+	// KindWaitFailed reports a caller who asked a pool for a connection and got none: it gave up, or was refused.
+	KindWaitFailed
 )
 
-var kindNames = [...]string{"invalid", "create", "first_response", "operation", "close"}
+var kindNames = [...]string{"invalid", "create", "first_response", "operation", "close", "wait_failed"}
 
 // String is the kind's name.
 func (k Kind) String() string {
@@ -34,9 +36,10 @@ func (k Kind) String() string {
 // Event is one thing that happened, passed by value.
 type Event struct {
 	Kind Kind
-	// Conn is the connection it happened on, never nil. Conn.Create tells how it was made.
+	// Conn is the connection it happened on, never nil. Conn.Create tells how it was made. With KindWaitFailed there is none: Conn says
+	// where the caller wanted to go (Endpoint), has the ID 0 and no Create.
 	Conn *Conn
-	// Op is set for KindFirstResponse and KindOperation.
+	// Op is set for KindFirstResponse and KindOperation; with KindWaitFailed it has Asked, Wait, End, Outcome and Err.
 	Op Operation
 	// Close is set for KindClose.
 	Close Close

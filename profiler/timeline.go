@@ -15,16 +15,16 @@ import (
 // A query appears once its rows are closed. It keeps at most MaxTimeline events and counts the rest.
 type Timeline struct {
 	mu      sync.Mutex
-	events  []Event // mu: creates and ended operations
+	events  []Event // mu: creates, ended operations, and waits that ended without a connection
 	dropped int     // mu
 }
 
 // MaxTimeline bounds a Timeline.
 const MaxTimeline = 256
 
-// Record collects creates and operations.
+// Record collects creates, operations and waits in vain.
 func (t *Timeline) Record(_ context.Context, e Event) {
-	if e.Kind != KindCreate && e.Kind != KindOperation {
+	if e.Kind != KindCreate && e.Kind != KindOperation && e.Kind != KindWaitFailed {
 		return
 	}
 	t.mu.Lock()

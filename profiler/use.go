@@ -122,19 +122,6 @@ func (c *Conn) Checked(d time.Duration) {
 	}
 }
 
-// WaitFailed says that a caller who had asked the pool of e at the instant asked gave up, or was refused, with err at the instant at: it
-// waited, and got no connection. ctx is the caller's.
-func (p *Profiler) WaitFailed(ctx context.Context, e Endpoint, asked, at Instant, err error) {
-	if p == nil || p.off.Load() || !asked.Known() || err == nil {
-		return
-	}
-	if !at.Known() {
-		at = Now()
-	}
-	t := p.targets.get(e, p.maxEndpoints())
-	t.get(RolePool, uint64(asked)).record(MeasureWait, classifyIn(ctx, err), max(0, at.Sub(asked)))
-}
-
 // CheckedIn says that the caller gave the connection back at the instant at. The zero Instant says "just now": if exactly one operation
 // ran, its end serves, else the clock is read. A wait that no operation took is forgotten.
 func (c *Conn) CheckedIn(at Instant) {

@@ -71,6 +71,10 @@ func waterfall(events []Event) []bar {
 				groups = append(groups, []bar{waitBar(&e.Op)})
 			}
 			groups = append(groups, operationBars(e.Conn, &e.Op))
+		case KindWaitFailed:
+			groups = append(groups, []bar{{
+				label: "wait", begin: e.Op.Asked, end: e.Op.End, mark: "·", note: "for a connection to " + e.Conn.Endpoint().Address + ", in vain: " + e.Op.Outcome.String(),
+			}})
 		}
 	}
 	slices.SortStableFunc(groups, func(a, b []bar) int { return a[0].begin.Compare(b[0].begin) })

@@ -22,8 +22,9 @@
 // A connection's span is a child of the caller's span if the create ran under the caller's context, or if its first user is known to have
 // asked before the create began. Otherwise it is a root, because it would start before its parent. A create that ran in the background
 // waits for its first operation to tell; without one it becomes a root at its close, at the first event 10 s later, or at Flush.
-// A caller who gave up waiting, or was refused, has no span here: what it waited for (others, or a create that goes on without it) is not
-// known. Metrics count it. The phase "other" has no span: it is what the children leave open. A failed create is a span in error, and so is its failed phase.
+// The wait_for_connection of a caller who gave up waiting, or was refused, is in error and stands alone, however short it was: what it waited for
+// (others, or a create that goes on without it) is not known. pgxpool's callers and those of a pool.DB have it; a MongoDB driver does not tell
+// whose wait it was, and metrics alone count it. The phase "other" has no span: it is what the children leave open. A failed create is a span in error, and so is its failed phase.
 //
 // Every query span links to its connection's span if that was sampled, never the other way: a connection may serve millions of queries.
 // What the link says stands in attributes too, because many viewers don't follow links.

@@ -222,6 +222,28 @@ func (s *Sink) wait(b *binding, p parent, parentStart time.Time, moved time.Dura
 	s.waited(b, p, "wait_for_connection", from, to, parentStart, moved, attrs)
 }
 
+// waitFailed emits the span of a caller who got no connection, which no query span can tell. However short it was, it is an error.
+func (s *Sink) waitFailed(p parent, c *profiler.Conn, op *profiler.Operation) {
+	if p.kind != sampled {
+		return
+	}
+	from, to := op.Asked, op.End
+	if start := p.started(); !start.IsZero() {
+		moved := shift(start, from)
+		from = notBefore(from.Add(moved), start)
+		to = notBefore(to.Add(moved), from)
+	}
+	e := c.Endpoint()
+	attrs := appendNamespace(appendEndpoint(nil, e), e.Namespace)
+	if e.Pool != "" {
+		attrs = append(attrs, poolName(e.Pool))
+	}
+	attrs = append(appendError(attrs, op), seconds(keyWait, op.Wait))
+	_, span := s.bind().tracer.Start(p.ctx, "wait_for_connection", trace.WithTimestamp(from), trace.WithAttributes(attrs...))
+	span.SetStatus(codes.Error, op.Outcome.String())
+	span.End(trace.WithTimestamp(to))
+}
+
 // waited emits the span of a wait that was longer than the threshold.
 func (s *Sink) waited(b *binding, p parent, name string, from, to, parentStart time.Time, moved time.Duration, attrs []attribute.KeyValue) {
 	if !parentStart.IsZero() {

@@ -65,13 +65,16 @@ func seconds(k attribute.Key, d time.Duration) attribute.KeyValue { return k.Flo
 
 // connAttributes are those that all spans of a connection share, db.namespace excepted, which an operation may name itself.
 func connAttributes(c *profiler.Conn, cr *profiler.Create) []attribute.KeyValue {
-	e := c.Endpoint()
 	attrs := append(make([]attribute.KeyValue, 0, 6), keyConnID.String(strconv.FormatUint(c.ID(), 10)))
+	attrs = appendEndpoint(attrs, c.Endpoint())
+	return appendAddress(attrs, cr.Wire.Peer, semconv.NetworkPeerAddressKey, semconv.NetworkPeerPortKey)
+}
+
+func appendEndpoint(attrs []attribute.KeyValue, e profiler.Endpoint) []attribute.KeyValue {
 	if e.System != "" {
 		attrs = append(attrs, semconv.DBSystemNameKey.String(e.System))
 	}
-	attrs = appendAddress(attrs, e.Address, semconv.ServerAddressKey, semconv.ServerPortKey)
-	return appendAddress(attrs, cr.Wire.Peer, semconv.NetworkPeerAddressKey, semconv.NetworkPeerPortKey)
+	return appendAddress(attrs, e.Address, semconv.ServerAddressKey, semconv.ServerPortKey)
 }
 
 // appendAddress adds host and port, or the path of a unix socket.

@@ -70,6 +70,10 @@ func (s *Sink) Record(ctx context.Context, e profiler.Event) {
 		if p := parentOf(ctx); p.kind == sampled || p.kind == noParent && !s.ParentOnly {
 			s.operation(p, e.Conn, &e.Op)
 		}
+	case profiler.KindWaitFailed:
+		if s.Queries == QuerySpans {
+			s.waitFailed(parentOf(ctx), e.Conn, &e.Op)
+		}
 	case profiler.KindClose:
 		if st := s.stateOf(e.Conn); st != nil {
 			s.emitHeld(e.Conn, st, root)

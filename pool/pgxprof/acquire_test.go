@@ -73,8 +73,9 @@ func TestACallerWhoGivesUpWaitedAndItsConnectionIsMadeAllTheSame(t *testing.T) {
 	if crs := rec.of(profiler.RolePool); len(crs) != 1 || crs[0].Duration < patience || !crs[0].Caller {
 		t.Errorf("creates %+v", crs)
 	}
-	if evs := tl.Events(); len(evs) != 1 || evs[0].Kind != profiler.KindCreate {
-		t.Errorf("the caller's own timeline has %+v, want the create", evs)
+	if evs := tl.Events(); len(evs) != 2 || evs[0].Kind != profiler.KindWaitFailed || evs[0].Op.Wait != wait.Sum ||
+		evs[0].Op.Outcome != profiler.Timeout || evs[1].Kind != profiler.KindCreate {
+		t.Errorf("the caller's own timeline has %+v, want the wait and the create", evs)
 	}
 	// The next caller finds it free.
 	if op := one(t, db); op.N != 1 || !op.WaitKnown || op.WaitFor != profiler.WaitFree || op.Queued != op.Wait || op.Attempts != 1 {
