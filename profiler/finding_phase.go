@@ -12,7 +12,7 @@ func phaseFindings(e *EndpointReport) (fs []Finding) {
 	if e.Role != RolePool.String() {
 		return nil
 	}
-	for _, find := range []func(*EndpointReport) (Finding, bool){hookIsSlow, resolverTimeouts, connectRetried, greetIsLate} {
+	for _, find := range []func(*EndpointReport) (Finding, bool){hookIsSlow, resolverTimeouts, connectRetried, greetIsLate, verifyIsSlow, authComputes} {
 		if f, ok := find(e); ok {
 			fs = append(fs, f)
 		}

@@ -77,7 +77,7 @@ func halfOpen(e *EndpointReport) (Finding, bool) {
 			"the longest idle time after which one answered is %s",
 			e.Silent, round(e.SilentIdle), round(e.AnsweredIdle)),
 		Advice: fmt.Sprintf("suspect a firewall or NAT that forgets idle connections: set ConnMaxIdleTime below %s, "+
-			"and TCP keep-alives more often than that",
+			"and TCP keep-alives more often than that (a TCP_USER_TIMEOUT bounds how long a query then hangs)",
 			round(e.SilentIdle)),
 	}
 	if e.Silent >= 3 {
@@ -137,6 +137,7 @@ func preparedOnce(e *EndpointReport) (Finding, bool) {
 		f.Advice = "set interpolateParams=true (not with the client charsets big5, cp932, gb2312, gbk and sjis), or prepare once and use the " +
 			"sql.Stmt again"
 	}
+	f.Advice += fmt.Sprintf(": each call then takes about %s less", round(e.PrepareTime/time.Duration(e.PreparedOnce)))
 	return f, true
 }
 

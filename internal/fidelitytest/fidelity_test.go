@@ -209,6 +209,11 @@ var steps = []func(context.Context, *sql.DB, *seen, *fake){
 		everything(ctx, c, s, f, 2)
 		s.err(c.Raw(func(dc any) error {
 			s.value(fmt.Sprintf("%T", pool.Unwrap(dc)))
+			if _, ok := pool.Unwrap(dc).(driver.ExecerContext); ok { // a result is the driver's own, for whoever knows its type
+				r, err := dc.(driver.ExecerContext).ExecContext(ctx, "raw exec", nil)
+				s.value(fmt.Sprintf("%T", r))
+				s.err(err)
+			}
 			_, err := pool.Unwrap(dc).(driver.Conn).Prepare("raw")
 			return err
 		}))

@@ -387,8 +387,12 @@ func TestRoundTripsAreThoseOnTheWire(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if f := found(p, "prepared_once"); f == nil || !strings.Contains(f.Advice, "interpolateParams=true") {
-		t.Errorf("finding %+v", f)
+	r := p.Report()
+	e := r.Endpoint("", profiler.RolePool)
+	saved := e.PrepareTime / time.Duration(e.PreparedOnce)
+	if f := found(p, "prepared_once"); f == nil || !strings.Contains(f.Advice, "interpolateParams=true") || saved <= 0 ||
+		!strings.Contains(f.Advice, "each call then takes about ") {
+		t.Errorf("finding %+v, where a call would save %v", f, saved)
 	}
 	db, p, _ = opened(t, config(s, false))
 	st2, err := db.Prepare("SELECT ?")

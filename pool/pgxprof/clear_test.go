@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"testing"
 	"time"
 
@@ -163,4 +164,57 @@ func TestAnotherProtocolOnThePortHasItsClass(t *testing.T) {
 			t.Errorf("%v: class %q, the peer speaks %v", cr.Err, cr.Class, cr.Wire.Protocol)
 		}
 	})
+}
+
+// C29: the rounds that an account asks for are computed by the client, for every connection. The server does not take them.
+func TestALoginOfManyRoundsIsComputingHere(t *testing.T) {
+	s := postgrestest.Start(t)
+	root, err := pgx.ConnectConfig(t.Context(), s.RootConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close(context.Background())
+	rounds := 100_000
+	if raceEnabled { // which makes each ten times as long
+		rounds = 20_000
+	}
+	if _, err := root.Exec(t.Context(), "CREATE ROLE thorough LOGIN PASSWORD '"+verifier(t, "p", rounds)+"'"); err != nil {
+		t.Fatal(err)
+	}
+	defer root.Exec(context.Background(), "DROP ROLE thorough")
+	begin := time.Now()
+	verifier(t, "p", rounds)
+	derivation := time.Since(begin)
+	for name, tls := range map[string]postgrestest.TLS{"in the clear": postgrestest.Plain, "under TLS": postgrestest.Verified} {
+		t.Run(name, func(t *testing.T) {
+			cfg := s.Config(tls)
+			cfg.User, cfg.Password = "thorough", "p"
+			p := new(profiler.Profiler)
+			for range 10 {
+				conn, err := pgx.ConnectConfig(t.Context(), InstrumentConn(p, cfg))
+				if err != nil {
+					t.Fatal(err)
+				}
+				conn.Close(context.Background())
+			}
+			r := p.Report()
+			e := r.Endpoint("", profiler.RolePool)
+			var auth time.Duration
+			for _, ph := range []profiler.Phase{profiler.Auth, profiler.AuthSetup} {
+				if m := e.Measure(profiler.Measure(ph), profiler.OK); m != nil {
+					auth += m.Sum
+				}
+			}
+			if local := auth - e.AuthWait; local < 10*derivation/4 || e.AuthWait <= 0 || e.AuthTurns < 20 {
+				t.Errorf("of %v of 10 logins %v was spent here, %v waiting in %d turns; one derivation takes %v", auth, local, e.AuthWait, e.AuthTurns, derivation)
+			}
+			var ids []string
+			for _, f := range r.Findings {
+				ids = append(ids, f.ID)
+			}
+			if !slices.Contains(ids, "auth_computes") {
+				t.Errorf("findings %v, of logins that took %v and waited %v", ids, auth, e.AuthWait)
+			}
+		})
+	}
 }
