@@ -33,12 +33,12 @@ func TestAttribution(t *testing.T) {
 	})
 }
 
-// churned is how many connections come and go: 400, or what CONNPROF_CHURN says.
+// churned is how many connections come and go: 1,000, or what CONNPROF_CHURN says.
 func churned() int {
 	if n, err := strconv.Atoi(os.Getenv("CONNPROF_CHURN")); err == nil {
 		return n
 	}
-	return 400
+	return 1000
 }
 
 // churn is a load under which connections come and go: clients whose goroutines come in bursts, farther apart than maxIdleTimeMS.
