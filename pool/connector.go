@@ -35,7 +35,6 @@ type Connector struct {
 
 	mu     sync.Mutex
 	stop   func()                 // mu: ends the watch of the pool
-	db     *sql.DB                // mu: whose Connector it is, where OpenDB opened it
 	closes atomic.Pointer[closes] // nil where the DB is not known: OpenDB makes it known
 }
 
@@ -76,12 +75,9 @@ func (c *Connector) Driver() driver.Driver { return c.Connector.Driver() }
 // Close is called by sql.DB.Close. It ends the watch of the pool and closes the driver's Connector, if that can be closed.
 func (c *Connector) Close() error {
 	c.mu.Lock()
-	stop, db := c.stop, c.db
-	c.stop, c.db = nil, nil
+	stop := c.stop
+	c.stop = nil
 	c.mu.Unlock()
-	if db != nil {
-		opened.Delete(db)
-	}
 	c.closes.Load().end()
 	if stop != nil {
 		stop()
@@ -124,8 +120,7 @@ func OpenDB(p *profiler.Profiler, c driver.Connector) *sql.DB {
 	pc.closes.Store(cs)
 	stop := p.WatchPool(name, func() profiler.PoolStats { return poolStats(cs.look(), pc.Limits) })
 	pc.mu.Lock()
-	pc.stop, pc.db = stop, db
+	pc.stop = stop
 	pc.mu.Unlock()
-	opened.Store(db, pc)
 	return db
 }

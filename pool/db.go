@@ -3,7 +3,6 @@ package pool
 import (
 	"context"
 	"database/sql"
-	"sync"
 
 	"github.com/connprof/connprof/profiler"
 )
@@ -18,29 +17,15 @@ import (
 // and without creates that a caller made itself), and so in reports; dead connections are counted, with the time they had been idle, but
 // nothing says which operation met them, and callers who give up waiting leave no trace.
 //
-// A caller who gives up before it has a connection is counted as a wait that failed, and reported (profiler.KindWaitFailed): for a DB that
-// OpenDB, or a package built on it, opened.
+// A caller who gives up before it has a connection is counted as a wait that failed, and reported (profiler.KindWaitFailed), once some call
+// through the DB has met a connection: that tells whose it is.
 type DB struct {
 	*sql.DB
-	of *Connector // nil if it is not known
+	asker profiler.Asker
 }
 
 // Wrap wraps db, whose connections come from a Connector. It costs a reading of the clock and an allocation a call.
-func Wrap(db *sql.DB) *DB {
-	of, _ := opened.Load(db)
-	c, _ := of.(*Connector)
-	return &DB{db, c}
-}
-
-// opened says what the Connector of a DB that OpenDB opened is, until the DB is closed. A sql.DB itself tells nobody.
-var opened sync.Map // *sql.DB → *Connector
-
-// ended looks at the error of a call that asked for a connection under ctx.
-func (d *DB) ended(ctx context.Context, err error) {
-	if err != nil && d.of != nil {
-		d.of.Profiler.GaveUp(ctx, d.of.Endpoint, err)
-	}
-}
+func Wrap(db *sql.DB) *DB { return &DB{DB: db} }
 
 // Query is sql.DB.Query, stamped.
 func (d *DB) Query(query string, args ...any) (*sql.Rows, error) {
@@ -49,9 +34,9 @@ func (d *DB) Query(query string, args ...any) (*sql.Rows, error) {
 
 // QueryContext is sql.DB.QueryContext, stamped.
 func (d *DB) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
-	ctx = profiler.Asked(ctx)
+	ctx = d.asker.Asked(ctx)
 	rows, err := d.DB.QueryContext(ctx, query, args...)
-	d.ended(ctx, err)
+	d.asker.GaveUp(ctx, err)
 	return rows, err
 }
 
@@ -62,9 +47,9 @@ func (d *DB) QueryRow(query string, args ...any) *sql.Row {
 
 // QueryRowContext is sql.DB.QueryRowContext, stamped.
 func (d *DB) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
-	ctx = profiler.Asked(ctx)
+	ctx = d.asker.Asked(ctx)
 	row := d.DB.QueryRowContext(ctx, query, args...)
-	d.ended(ctx, row.Err())
+	d.asker.GaveUp(ctx, row.Err())
 	return row
 }
 
@@ -75,9 +60,9 @@ func (d *DB) Exec(query string, args ...any) (sql.Result, error) {
 
 // ExecContext is sql.DB.ExecContext, stamped.
 func (d *DB) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
-	ctx = profiler.Asked(ctx)
+	ctx = d.asker.Asked(ctx)
 	r, err := d.DB.ExecContext(ctx, query, args...)
-	d.ended(ctx, err)
+	d.asker.GaveUp(ctx, err)
 	return r, err
 }
 
@@ -88,9 +73,9 @@ func (d *DB) Prepare(query string) (*sql.Stmt, error) {
 
 // PrepareContext is sql.DB.PrepareContext, stamped.
 func (d *DB) PrepareContext(ctx context.Context, query string) (*sql.Stmt, error) {
-	ctx = profiler.Asked(ctx)
+	ctx = d.asker.Asked(ctx)
 	s, err := d.DB.PrepareContext(ctx, query)
-	d.ended(ctx, err)
+	d.asker.GaveUp(ctx, err)
 	return s, err
 }
 
@@ -101,16 +86,16 @@ func (d *DB) Begin() (*sql.Tx, error) {
 
 // BeginTx is sql.DB.BeginTx, stamped.
 func (d *DB) BeginTx(ctx context.Context, opts *sql.TxOptions) (*sql.Tx, error) {
-	ctx = profiler.Asked(ctx)
+	ctx = d.asker.Asked(ctx)
 	tx, err := d.DB.BeginTx(ctx, opts)
-	d.ended(ctx, err)
+	d.asker.GaveUp(ctx, err)
 	return tx, err
 }
 
 // Conn is sql.DB.Conn, stamped.
 func (d *DB) Conn(ctx context.Context) (*sql.Conn, error) {
-	ctx = profiler.Asked(ctx)
+	ctx = d.asker.Asked(ctx)
 	c, err := d.DB.Conn(ctx)
-	d.ended(ctx, err)
+	d.asker.GaveUp(ctx, err)
 	return c, err
 }

@@ -76,23 +76,27 @@ func TestAnOperationThatIsCanceledIsNoWaitInVain(t *testing.T) {
 	}
 }
 
-// Wrapping a DB that is not ours, or closed, is no error, and nothing is kept of one that is closed.
-func TestNothingIsKeptOfADBThatIsClosed(t *testing.T) {
-	count := func() (n int) {
-		opened.Range(func(any, any) bool { n++; return true })
-		return n
+// Which pool it is, a DB learns from a connection that its callers met: here only in vain.
+func TestACallerWhoseConnectTakesTooLongHasWaited(t *testing.T) {
+	p := new(profiler.Profiler)
+	db := Wrap(openFake(t, p, &fake{has: everything, dial: func(ctx context.Context, _ *fakeConn) error { <-ctx.Done(); return ctx.Err() }}))
+	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	if _, err := db.ExecContext(ctx, "x"); err != context.DeadlineExceeded {
+		t.Fatal(err)
 	}
-	before := count()
-	for range 100 {
-		db := OpenDB(new(profiler.Profiler), &fake{has: everything})
-		Wrap(db)
-		db.Close()
-		if _, err := Wrap(db).Exec("x"); err == nil || errors.Is(err, context.Canceled) {
-			t.Fatal(err)
-		}
+	e := pooled(p)
+	if m := e.Measure(profiler.MeasureWait, profiler.Timeout); m == nil || m.Count != 1 || m.Sum < time.Millisecond {
+		t.Errorf("measures %+v", e.Measures)
 	}
-	if after := count(); after > before { // other tests' are closed meanwhile
-		t.Errorf("%d are kept, %d before", after, before)
+}
+
+// A DB of connections that are not profiled, or one that is closed, can be wrapped all the same.
+func TestWrappingADBThatIsNotProfiled(t *testing.T) {
+	db := OpenDB(new(profiler.Profiler), &fake{has: everything})
+	db.Close()
+	if _, err := Wrap(db).Exec("x"); err == nil || errors.Is(err, context.Canceled) {
+		t.Fatal(err)
 	}
 	other := sql.OpenDB(&fake{has: everything})
 	defer other.Close()

@@ -12,6 +12,7 @@ type mark struct {
 	staleIdle atomic.Int64 // the longest idle time of the dead connections that the call has met
 	dead      atomic.Int32 // how many these are
 	sink      Sink
+	asker     *Asker
 }
 
 type (
@@ -63,8 +64,11 @@ func WithSink(ctx context.Context, s Sink) context.Context {
 // Asked returns a context that says that the caller asks its pool for a connection now. The first operation (or create) under it takes
 // the mark and so knows its wait, and on how many connections it was tried; use one a call. pool.DB does this by itself. It costs one
 // reading of the clock and one allocation.
-func Asked(ctx context.Context) context.Context {
+func Asked(ctx context.Context) context.Context { return askedBy(nil, ctx) }
+
+func askedBy(a *Asker, ctx context.Context) context.Context {
 	m := &marked{Context: ctx}
+	m.asker = a
 	if sinks.Load() {
 		if outer := markOf(ctx); outer != nil {
 			m.sink = outer.sink

@@ -182,6 +182,9 @@ func (c *Conn) finish(ctx context.Context, at Instant, err error, alone bool) {
 			cr.Failed = Other
 		}
 		cr.Class = ClassOf(cr)
+		if m != nil {
+			m.asker.meets(c)
+		}
 	} else {
 		cr.Failed, cr.Cause = NoPhase, nil
 		c.readyAt.Store(int64(at))

@@ -43,6 +43,7 @@ func (c *Conn) waited(m *mark, asked, at Instant) {
 	}
 	u.dead, u.staleIdle = 0, 0
 	if m != nil {
+		m.asker.meets(c)
 		if n := m.dead.Load(); n > 0 {
 			u.dead, u.staleIdle = uint8(min(n, 254)), time.Duration(m.staleIdle.Load())
 		}

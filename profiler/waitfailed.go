@@ -29,12 +29,3 @@ func (p *Profiler) WaitFailed(ctx context.Context, e Endpoint, asked, at Instant
 		Asked: c.Time(asked), Wait: wait, WaitKnown: true, End: c.Time(at), Err: err, Outcome: outcome,
 	}})
 }
-
-// GaveUp is WaitFailed for a pool that says nothing of its callers: a call under ctx, which is Asked's, has ended with err. If ctx is done and
-// no operation began under it, the caller had no connection by then.
-func (p *Profiler) GaveUp(ctx context.Context, e Endpoint, err error) {
-	if p == nil || p.off.Load() || ctx.Err() == nil {
-		return
-	}
-	p.WaitFailed(ctx, e, markOf(ctx).take(), 0, err)
-}

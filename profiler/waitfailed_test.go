@@ -62,14 +62,17 @@ func TestWhoGaveUpIsKnownFromTheMark(t *testing.T) {
 			p, c := ready(&all)
 			ctx, cancel := context.WithCancel(context.Background())
 			defer cancel()
-			ctx = Asked(ctx)
+			var a Asker
+			c.CheckedOut(a.Asked(context.Background()), 0, 0) // an earlier caller
+			c.CheckedIn(0)
+			ctx = a.Asked(ctx)
 			pass(10 * ms)
 			tt.run(ctx, c)
 			if tt.done {
 				cancel()
 			}
-			p.GaveUp(ctx, orders, io.ErrUnexpectedEOF) // a driver's own word for it
-			p.GaveUp(ctx, orders, io.ErrUnexpectedEOF)
+			a.GaveUp(ctx, io.ErrUnexpectedEOF) // a driver's own word for it
+			a.GaveUp(ctx, io.ErrUnexpectedEOF)
 			var n uint64
 			for _, o := range []Outcome{Failed, Canceled, Timeout} {
 				if m := p.Report().Endpoint(orders.Address, RolePool).Measure(MeasureWait, o); m != nil {
@@ -81,5 +84,7 @@ func TestWhoGaveUpIsKnownFromTheMark(t *testing.T) {
 			}
 		})
 	}
-	(*Profiler)(nil).GaveUp(context.Background(), orders, io.EOF)
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	new(Asker).GaveUp(ctx, io.EOF) // it does not know whose
 }
