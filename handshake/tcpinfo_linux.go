@@ -15,6 +15,7 @@ func (f *tcpFacts) connected(nc net.Conn) {
 		f.info.RTT = time.Duration(ti.Rtt) * time.Microsecond
 		f.info.RTTVar = time.Duration(ti.Rttvar) * time.Microsecond
 		f.info.RetransmitsConnect = ti.Total_retrans
+		f.info.Retransmits = ti.Total_retrans // until the connection is asked again: it may be closed by then
 	}
 }
 
