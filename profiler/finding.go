@@ -10,7 +10,8 @@ import (
 type Finding struct {
 	// ID is stable: "pool_churn", "create_failed", "hello_retry", "held_idle", "half_open", "stale_connections", "prepared_once",
 	// "pool_saturated", "establishment_limited", "hook_slow", "resolver_timeout", "connect_retried", "greet_late",
-	// "tls_never_resumed", "no_liveness_check", "pool_cleared", "verify_slow", "auth_computes", "operations_untied".
+	// "tls_never_resumed", "no_liveness_check", "pool_cleared", "verify_slow", "auth_computes", "create_opaque", "connect_outlasts_wait",
+	// "operations_untied".
 	ID string `json:"id"`
 	// Severity is "info", "warning" or "critical".
 	Severity string `json:"severity"`

@@ -49,3 +49,22 @@ func establishmentLimited(p *PoolReport) (Finding, bool) {
 		Advice: "keep connections ready (minPoolSize, a longer maxIdleTimeMS), make them faster (see the phases of the create), or raise maxConnecting",
 	}, true
 }
+
+// connectOutlastsWait: callers gave up sooner than a connection can be made, so that a new one is ready for the next of them only.
+func connectOutlastsWait(e *EndpointReport) (Finding, bool) {
+	made := e.Distribution(MeasureCreate, OK)
+	var gaveUp Distribution
+	for _, o := range []Outcome{Timeout, Canceled} {
+		gaveUp.Merge(e.Distribution(MeasureWait, o))
+	}
+	if made == nil || gaveUp.Count == 0 || made.Quantile(0.5) <= gaveUp.Quantile(0.5) {
+		return Finding{}, false
+	}
+	return Finding{
+		ID: "connect_outlasts_wait", Severity: "warning", Subject: e.Address, Title: "callers give up before a connection can be made",
+		Evidence: fmt.Sprintf("%d callers gave up after %s at the median, and making a connection takes %s (%d were made)", gaveUp.Count,
+			round(gaveUp.Quantile(0.5)), round(made.Quantile(0.5)), made.Count),
+		Advice: "keep connections ready (MinConns, MinIdleConns, minPoolSize, or a warm-up at the start), let callers wait longer than a connect " +
+			"takes, or make connects faster (see the phases of the create)",
+	}, true
+}

@@ -12,7 +12,7 @@ func phaseFindings(e *EndpointReport) (fs []Finding) {
 	if e.Role != RolePool.String() {
 		return nil
 	}
-	for _, find := range []func(*EndpointReport) (Finding, bool){hookIsSlow, resolverTimeouts, connectRetried, greetIsLate, verifyIsSlow, authComputes} {
+	for _, find := range []func(*EndpointReport) (Finding, bool){createIsOneBlock, hookIsSlow, resolverTimeouts, connectRetried, greetIsLate, verifyIsSlow, authComputes} {
 		if f, ok := find(e); ok {
 			fs = append(fs, f)
 		}
@@ -24,6 +24,21 @@ func (e *EndpointReport) phase(p Phase) *Distribution { return e.Distribution(Me
 
 // enoughOfAPhase is how many creates had a phase before its share of all of them means something.
 const enoughOfAPhase = 10
+
+// createIsOneBlock: nobody saw a create's parts, so that its duration says less than it could.
+func createIsOneBlock(e *EndpointReport) (Finding, bool) {
+	all, other := e.Distribution(MeasureCreate, OK), e.phase(Other)
+	if all == nil || other == nil || other.Count != all.Count || other.Sum != all.Sum {
+		return Finding{}, false
+	}
+	return Finding{
+		ID: "create_opaque", Severity: "info", Subject: e.Address, Title: "what making a connection takes is known as a whole only",
+		Evidence: fmt.Sprintf("%d creates took %s each at the median; resolve, connect, TLS and login are in there, and are not told apart",
+			all.Count, round(all.Quantile(0.5))),
+		Advice: "give the driver a handshake.Dialer, if it has a hook for one (lib/pq: Connector.Dialer; go-sql-driver/mysql: Config.DialFunc, or " +
+			"mysqlprof)",
+	}, true
+}
 
 // hookIsSlow: the user's own code takes most of the creates' time.
 func hookIsSlow(e *EndpointReport) (Finding, bool) {

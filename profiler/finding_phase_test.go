@@ -30,7 +30,7 @@ func TestASlowPhaseIsNamed(t *testing.T) {
 			}
 		}
 	}
-	ids := []string{"hook_slow", "resolver_timeout", "connect_retried", "greet_late"}
+	ids := []string{"create_opaque", "hook_slow", "resolver_timeout", "connect_retried", "greet_late"}
 	for _, tt := range []struct {
 		name     string
 		run      func(p *Profiler)
@@ -53,6 +53,13 @@ func TestASlowPhaseIsNamed(t *testing.T) {
 		{"a way that is long in itself", repeat(20, 0, 0, 1100*ms, 1200*ms), "", ""},
 		{"a middle hop", repeat(20, 0, 0, 100*us, 500*ms), "greet_late", "500ms at the median (at least 500ms), where connecting took 100µs"},
 		{"a long way explains a late greeting", repeat(20, 0, 0, 80*ms, 160*ms), "", ""},
+		{"one block", func(p *Profiler) {
+			for range 2 {
+				c := p.NewConn(orders, RolePool)
+				pass(30 * ms)
+				c.Ready(noContext)
+			}
+		}, "create_opaque", "2 creates took 30ms each at the median"},
 		{"other connections than the pool's", func(p *Profiler) {
 			for range 20 {
 				made(p, RoleMonitor, 200*ms, 5100*ms, 100*us, 500*ms)

@@ -162,5 +162,8 @@ func useFindings(r *Report, e *EndpointReport) []Finding {
 	if f, ok := preparedOnce(e); ok {
 		fs = append(fs, f)
 	}
+	if f, ok := connectOutlastsWait(e); ok {
+		fs = append(fs, f)
+	}
 	return fs
 }

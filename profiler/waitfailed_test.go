@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestAWaitInVainIsReportedOnce(t *testing.T) {
@@ -87,4 +88,33 @@ func TestWhoGaveUpIsKnownFromTheMark(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	new(Asker).GaveUp(ctx, io.EOF) // it does not know whose
+}
+
+func TestCallersWhoCantWaitForAConnectAreTold(t *testing.T) {
+	for _, tt := range []struct {
+		name             string
+		create, patience time.Duration
+		err              error
+		want             bool
+	}{
+		{"a connect that takes longer", 300 * ms, 100 * ms, context.DeadlineExceeded, true},
+		{"a caller that went away", 300 * ms, 100 * ms, context.Canceled, true},
+		{"a connect that would have been in time", 50 * ms, 100 * ms, context.DeadlineExceeded, false},
+		{"a pool that was closed", 300 * ms, 100 * ms, io.EOF, false},
+	} {
+		bubble(t, func(t *testing.T) {
+			p := new(Profiler)
+			p.WaitFailed(noContext, orders, Now()-Instant(tt.patience), Now(), tt.err)
+			c := p.NewConn(orders, RolePool)
+			pass(tt.create)
+			c.Ready(noContext)
+			f := finding(p, "connect_outlasts_wait")
+			if (f != nil) != tt.want {
+				t.Errorf("%s: %+v", tt.name, f)
+			}
+			if f != nil && !strings.Contains(f.Evidence, "1 callers gave up after 100ms at the median, and making a connection takes 300ms (1 were made)") {
+				t.Errorf("%s: %s", tt.name, f.Evidence)
+			}
+		})
+	}
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"net"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -72,6 +74,11 @@ func TestACallerWhoGivesUpWaitedAndItsConnectionIsMadeAllTheSame(t *testing.T) {
 	}
 	if crs := rec.of(profiler.RolePool); len(crs) != 1 || crs[0].Duration < patience || !crs[0].Caller {
 		t.Errorf("creates %+v", crs)
+	}
+	if !slices.ContainsFunc(p.Report().Findings, func(f profiler.Finding) bool {
+		return f.ID == "connect_outlasts_wait" && strings.Contains(f.Advice, "MinConns")
+	}) {
+		t.Errorf("findings %+v, want the advice to keep connections ready", p.Report().Findings)
 	}
 	if evs := tl.Events(); len(evs) != 2 || evs[0].Kind != profiler.KindWaitFailed || evs[0].Op.Wait != wait.Sum ||
 		evs[0].Op.Outcome != profiler.Timeout || evs[1].Kind != profiler.KindCreate {
