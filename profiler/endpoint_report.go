@@ -79,6 +79,7 @@ func (t *target) report(role Role) (e EndpointReport, ok bool) {
 	if !ok {
 		return e, false
 	}
+	e.Making, e.MakingMost = t.making[role].now.Load(), t.making[role].most.Load()
 	e.Live = e.Created - e.Closed
 	for v := range kinds {
 		name := "other"

@@ -48,8 +48,8 @@ func authComputes(e *EndpointReport) (Finding, bool) {
 	}
 	return Finding{
 		ID: "auth_computes", Severity: "warning", Subject: e.Address, Title: "logins are mostly computing in this process",
-		Evidence: fmt.Sprintf("of the %s that each of %d logins took, %s was spent here and %s waiting for the server", round(all.Mean()), all.Count,
-			round(computed), round(e.AuthWait/time.Duration(all.Count))),
+		Evidence: fmt.Sprintf("of the %s that each of %d logins took, %s was spent here and %s waiting for the server; up to %d connections were being made at once",
+			round(all.Mean()), all.Count, round(computed), round(e.AuthWait/time.Duration(all.Count)), e.MakingMost),
 		Advice: "make fewer connections, and fewer at once: a login derives a key from the password here (SCRAM's PBKDF2, as many rounds as the " +
 			"account asks for), and all that log in share the processors; the server is not slow",
 	}, true

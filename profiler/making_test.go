@@ -6,6 +6,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"reflect"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -246,5 +247,34 @@ func TestWhoeverEndsTheCreateFirstEndsIt(t *testing.T) {
 	}
 	if len(p.Conns()) != 0 {
 		t.Errorf("%d connections are still listed", len(p.Conns()))
+	}
+}
+
+// How many creates go on at once is known, for each role.
+func TestCreatesAtOnceAreCounted(t *testing.T) {
+	p := new(Profiler)
+	at := func() (making, most int64) {
+		e := p.Report().Endpoint(orders.Address, RolePool)
+		return e.Making, e.MakingMost
+	}
+	a, b, c := p.NewConn(orders, RolePool), p.NewConn(orders, RolePool), p.NewConn(orders, RolePool)
+	p.NewConn(orders, RoleMonitor)
+	if making, most := at(); making != 3 || most != 3 {
+		t.Errorf("%d, at most %d, want three", making, most)
+	}
+	a.Ready(noContext)
+	b.Fail(noContext, io.EOF)
+	b.Fail(noContext, io.EOF) // changes nothing
+	if making, most := at(); making != 1 || most != 3 {
+		t.Errorf("%d, at most %d, want one and three", making, most)
+	}
+	c.Closed(CloseError, nil) // before it is ready
+	c.Ready(noContext)
+	a.Closed(CloseError, nil)
+	if making, most := at(); making != 0 || most != 3 {
+		t.Errorf("%d, at most %d, want none and three", making, most)
+	}
+	if text := p.Report().String(); !strings.Contains(text, "at once      up to 3 creates, 0 now\n") {
+		t.Errorf("report:\n%s", text)
 	}
 }

@@ -44,6 +44,9 @@ type EndpointReport struct {
 	Closed  int64 `json:"closed"`
 	// ByCaller counts the creates, failed ones included, that ran under the context of a caller who waited for it.
 	ByCaller int64 `json:"by_caller"`
+	// Making counts the creates that are going on at the moment, MakingMost is the most that ever went on at once.
+	Making     int64 `json:"making"`
+	MakingMost int64 `json:"making_most"`
 	// FailedIn counts the failed creates by phase, ClosedBy the closes by reason.
 	FailedIn map[string]int64 `json:"failed_in,omitempty"`
 	ClosedBy map[string]int64 `json:"closed_by,omitempty"`

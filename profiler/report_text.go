@@ -47,6 +47,9 @@ func (e *EndpointReport) writeTo(w io.Writer) {
 	fmt.Fprintf(w, " (%s)\n", e.Role)
 	fmt.Fprintf(w, "  connections  %d created, %d failed%s, %d live, %d closed%s\n",
 		e.Created, e.Failed, inBrackets(e.FailedIn), e.Live, e.Closed, inBrackets(e.ClosedBy))
+	if e.MakingMost > 1 {
+		fmt.Fprintf(w, "  at once      up to %d creates, %d now\n", e.MakingMost, e.Making)
+	}
 	if t := e.TLS; t.Handshakes > 0 {
 		fmt.Fprintf(w, "  tls          %d handshakes%s, %d resumed", t.Handshakes, inBrackets(t.Versions), t.Resumed)
 		if t.HelloRetry > 0 {

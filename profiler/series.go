@@ -25,20 +25,36 @@ const stripes = 4
 type target struct {
 	endpoint Endpoint
 	series   [numRoles][stripes]atomic.Pointer[series]
+	making   [numRoles]gauge // creates that are going on
 }
+
+// gauge counts what goes on now, and keeps the most there ever was at once.
+type gauge struct{ now, most atomic.Int64 }
+
+func (g *gauge) begin() {
+	n := g.now.Add(1)
+	for m := g.most.Load(); n > m; m = g.most.Load() {
+		if g.most.CompareAndSwap(m, n) {
+			break
+		}
+	}
+}
+
+func (g *gauge) end() { g.now.Add(-1) }
 
 func (t *target) get(r Role, id uint64) *series {
 	p := &t.series[r][id%stripes]
 	if s := p.Load(); s != nil {
 		return s
 	}
-	p.CompareAndSwap(nil, &series{of: t.endpoint})
+	p.CompareAndSwap(nil, &series{of: t.endpoint, making: &t.making[r]})
 	return p.Load()
 }
 
 // series counts what the connections of one endpoint, role and stripe did. Everything in it is atomic.
 type series struct {
 	of        Endpoint
+	making    *gauge // the target's, for the role
 	durations [NumMeasures][numOutcomes]atomic.Pointer[histogram]
 	queuedAll atomic.Pointer[histogram] // waits in which no create was: part of MeasureWait and, the same, of MeasureQueued
 
