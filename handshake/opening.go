@@ -38,7 +38,7 @@ func (e expectation) protocol(b []byte) profiler.Protocol {
 		return profiler.ProtocolTLS
 	case e.system == "mysql" && mysqlBegins(b), mysqlBegins(b) && (mysqlVersionBegins(b[5:]) || mysqlErrorCode(b) != 0):
 		return profiler.ProtocolMySQL
-	case e.asked && postgresAnswer(b[0]), e.asks("postgresql") && len(b) >= 5 && postgresBegins(b):
+	case e.asked && e.system != "mysql" && postgresAnswer(b[0]), e.asks("postgresql") && len(b) >= 5 && postgresBegins(b):
 		return profiler.ProtocolPostgreSQL
 	case !e.hello && len(b) == 16 && mongoBegins(b):
 		return profiler.ProtocolMongoDB

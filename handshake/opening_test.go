@@ -121,6 +121,7 @@ func FuzzOpening(f *testing.F) {
 			f.Add(b, uint8(1))
 		}
 	}
+	f.Add([]byte("E00\x00\xff"), uint8(4)) // to a client that asked for TLS first, which none of MySQL's does
 	f.Fuzz(func(t *testing.T, b []byte, kind uint8) {
 		e := expectation{system: []string{"mysql", "postgresql", "mongodb", ""}[kind%4], asked: kind&4 != 0, hello: kind&8 != 0}
 		var o opening
