@@ -24,6 +24,9 @@ func (m *CMAP) Command(ctx context.Context, e *CommandEvent) {
 		}
 	}
 	if !isOperation(e.Name) {
+		if e.Name == "endSessions" && k != nil {
+			k.conn.Excluded()
+		}
 		return
 	}
 	if k == nil {

@@ -97,6 +97,9 @@ func TestMongoLoadBalanced(t *testing.T) {
 		if more.Name != "getMore" || more.WaitKnown || find.Cursor == 0 || find.Collection != "things" || more.Collection != "things" || more.Cursor != 0 {
 			t.Errorf("find %+v, then %+v: the cursor's connection is waited for once", find, more)
 		}
+		if e.Excluded != 1 { // endSessions
+			t.Errorf("%d excluded", e.Excluded)
+		}
 		if use := e.Measure(profiler.MeasureUse, profiler.OK); use == nil || use.Count != 5 { // three inserts, the cursor, endSessions
 			t.Errorf("used %+v times", use)
 		}

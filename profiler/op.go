@@ -237,6 +237,14 @@ func (o *Op) Exclude(at Instant) {
 	o.c = nil
 }
 
+// Excluded counts a command that is no operation, such as a driver's goodbye: it takes no place among the operations, and its duration is no
+// latency.
+func (c *Conn) Excluded() {
+	if c != nil && !c.p.off.Load() {
+		c.s.excluded.Add(1)
+	}
+}
+
 // report tells the sinks that want to know. The event is made once the first of them does.
 func (o *Op) report(ctx context.Context, k Kind, end Instant, err error) {
 	c := o.c

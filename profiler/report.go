@@ -65,7 +65,7 @@ type EndpointReport struct {
 	// AuthTurns and AuthWait are sums over all creates: request/response exchanges of the login, and the time spent waiting for them.
 	AuthTurns int64         `json:"auth_turns"`
 	AuthWait  time.Duration `json:"auth_wait_ns"`
-	// Excluded counts operations whose duration is no latency; Stale counts the connections that were found dead when a caller was to have
+	// Excluded counts operations and commands whose duration is no latency; Stale counts the connections that were found dead when a caller was to have
 	// them.
 	Excluded int64 `json:"excluded"`
 	Stale    int64 `json:"stale"`
