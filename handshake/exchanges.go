@@ -32,10 +32,13 @@ type passing struct{ atomic.Uint64 }
 
 const oneCall = 1 << 48
 
-func (p *passing) began()          { p.Add(oneCall) }
-func (p *passing) ended(n int)     { p.Add(uint64(n) - oneCall) }
-func (p *passing) runs() bool      { return p.Load() >= oneCall }
-func (p *passing) bytes() uint64   { return p.Load() % oneCall }
+func (p *passing) began()        { p.Add(oneCall) }
+func (p *passing) runs() bool    { return p.Load() >= oneCall }
+func (p *passing) bytes() uint64 { return p.Load() % oneCall }
+
+// ended takes a call that passed n of so many bytes. A tunnel may count its framing, too, against io.Writer's contract.
+func (p *passing) ended(n, of int) { p.Add(uint64(max(0, min(n, of))) - oneCall) }
+
 func since(now, then uint64) int64 { return int64((now - then) % oneCall) }
 
 const (
@@ -142,29 +145,42 @@ func (x *Exchanges) holds() bool {
 func (x *Exchanges) read(b []byte) (int, error) {
 	x.received.began()
 	n, err := x.c.Conn.Read(b)
-	x.received.ended(n)
+	x.received.ended(n, len(b))
 	if err != nil {
 		x.state.Or(connFailed)
 	}
-	if n > 0 && x.state.Load()&exchangeOpen != 0 {
-		if x.stamps {
-			x.answered.Store(int64(profiler.Now()))
-		}
-		x.state.Add(oneExchange - exchangeOpen)
-		if x.sent.runs() {
-			x.state.Or(exchangeEarly)
-		}
+	if n > 0 {
+		x.brought()
 	}
 	return n, err
 }
 
+// brought says that a read brought something, which answers what is open. Of reads that return at once one does, and none if an operation
+// ended or began meanwhile and nothing is open in that.
+func (x *Exchanges) brought() {
+	for s := x.state.Load(); s&exchangeOpen != 0; s = x.state.Load() {
+		answered := s + oneExchange - exchangeOpen
+		if x.sent.runs() {
+			answered |= exchangeEarly
+		}
+		var at profiler.Instant
+		if x.stamps {
+			at = profiler.Now()
+		}
+		if x.state.CompareAndSwap(s, answered) {
+			x.answered.Store(int64(at))
+			return
+		}
+	}
+}
+
 func (x *Exchanges) write(b []byte) (int, error) {
 	x.sent.began()
-	if x.state.Load()&exchangeOpen == 0 && x.state.Or(exchangeOpen)&exchangeEarly != 0 {
+	if len(b) > 0 && x.state.Load()&exchangeOpen == 0 && x.state.Or(exchangeOpen)&exchangeEarly != 0 {
 		x.state.Or(exchangesMixed)
 	}
 	n, err := x.c.Conn.Write(b)
-	x.sent.ended(n)
+	x.sent.ended(n, len(b))
 	if err != nil {
 		x.state.Or(connFailed)
 	}
