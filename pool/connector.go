@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"database/sql/driver"
+	"errors"
 	"fmt"
 	"io"
 	"sync"
@@ -43,6 +44,9 @@ var (
 	_ io.Closer        = (*Connector)(nil)
 )
 
+// errNotReturned is that of a create whose driver panicked.
+var errNotReturned = errors.New("pool: connect: the driver did not return from it")
+
 // Connect makes a connection with the driver's Connector. It returns the driver's own error.
 func (c *Connector) Connect(ctx context.Context) (driver.Conn, error) {
 	pc := c.Profiler.NewConn(c.Endpoint, profiler.RolePool)
@@ -54,7 +58,14 @@ func (c *Connector) Connect(ctx context.Context) (driver.Conn, error) {
 	if sqlopener.Background() {
 		caller = profiler.NoCaller
 	}
+	returned := false
+	defer func() {
+		if !returned { // a panic passes, or the goroutine ends
+			pc.Fail(caller, errNotReturned)
+		}
+	}()
 	dc, err := c.Connector.Connect(profiler.NewContext(ctx, pc))
+	returned = true
 	if err != nil {
 		pc.Fail(caller, err)
 		return dc, err

@@ -16,28 +16,32 @@ type wire struct {
 	counts bool           // an operation is being counted
 	shared bool           // another one ran meanwhile
 	goesOn bool           // it was declined, and is to go on
+	calls  bool           // the driver has been called for it, and has not returned
 }
 
 // begin begins to count for op, which goes on with what the driver declined or does not.
 func (w *wire) begin(ctx context.Context, op *profiler.Op, goesOn bool) {
 	switch {
 	case w.goesOn && goesOn:
-		op.Metered, w.goesOn = true, false
+		op.Metered, w.goesOn, w.calls = true, false, true
 		return
 	case w.goesOn:
 		w.abandoned()
+	case w.counts && w.calls: // and never returned: the caller has recovered from its panic
+		w.counts = false
+		w.meter.End()
 	case w.counts:
 		w.shared = true
 		return
 	}
 	if op.Wanted(ctx) {
 		w.meter.Begin()
-		op.Metered, w.counts, w.shared = true, true, false
+		op.Metered, w.counts, w.shared, w.calls = true, true, false, true
 	}
 }
 
 // declined says that op goes on as another.
-func (w *wire) declined(op *profiler.Op) { w.goesOn = op.Metered }
+func (w *wire) declined(op *profiler.Op) { w.goesOn, w.calls = op.Metered, false }
 
 // abandoned ends the count of an operation that was to go on and did not.
 func (w *wire) abandoned() {
@@ -49,6 +53,7 @@ func (w *wire) abandoned() {
 
 // responded tells op its round trips, if they are known from the wire, and the bytes until now.
 func (w *wire) responded(op *profiler.Op, err error) {
+	w.calls = false
 	if w.shared {
 		return
 	}
