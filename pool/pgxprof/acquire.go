@@ -15,6 +15,7 @@ import (
 type acquiring struct {
 	context.Context
 	pool      *poolHooks
+	owner     *owner
 	asked     profiler.Instant
 	picked    profiler.Instant       // the pool chose a connection, the last one if there were several
 	pinging   atomic.Pointer[member] // which it then checks
@@ -46,13 +47,13 @@ func (h *poolHooks) acquireOf(ctx context.Context) *acquiring {
 
 // TraceAcquireStart notes when the caller asked.
 func (t *tracer) TraceAcquireStart(ctx context.Context, pool *pgxpool.Pool, data pgxpool.TraceAcquireStartData) context.Context {
-	t.callers.pending.Add(1)
 	if h := t.hooks; h.pool != nil && h.p.Enabled() {
-		ctx = &acquiring{Context: ctx, pool: h.pool, asked: profiler.Now()}
+		ctx = &acquiring{Context: ctx, pool: h.pool, owner: h.pool.owners.of(pool), asked: profiler.Now()}
 	}
 	if t.acquire != nil {
 		ctx = t.acquire.TraceAcquireStart(ctx, pool, data)
 	}
+	t.callers.pending.Add(1) // last, since it has no end if the program's tracer panics
 	return ctx
 }
 
@@ -61,13 +62,15 @@ func (t *tracer) TraceAcquireStart(ctx context.Context, pool *pgxpool.Pool, data
 func (a *acquiring) pick(m *member) {
 	a.picked = profiler.Now()
 	a.died()
-	if m != nil && m.wantedAt == a.asked {
-		a.pool.madeFor.Add(1)
-		a.pool.madeWait.Add(int64(a.picked.Sub(a.asked)))
+	if m == nil {
+		return
 	}
-	if m != nil {
-		m.wantedAt = 0
+	if m.wantedAt == a.asked && a.owner != nil {
+		a.owner.madeFor.Add(1)
+		a.owner.madeWait.Add(int64(a.picked.Sub(a.asked)))
 	}
+	m.wantedAt, m.check = 0, 0
+	m.ownedBy(a.owner)
 }
 
 // died says that the connection that was checked last did not answer: the pool chose another, or gave up.
@@ -196,6 +199,10 @@ func (a *acquiring) end(h *hooks, data pgxpool.TraceAcquireEndData) {
 func (t *tracer) TraceRelease(pool *pgxpool.Pool, data pgxpool.TraceReleaseData) {
 	if m := memberOf(data.Conn); m != nil {
 		m.c.CheckedIn(0)
+		m.check = 0 // of a use that ran nothing
+		if m.owner == nil && m.pool != nil {
+			m.ownedBy(m.pool.owners.of(pool))
+		}
 		m.released(data.Conn)
 	}
 	if t.release != nil {

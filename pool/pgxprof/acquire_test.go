@@ -376,3 +376,27 @@ func TestAPoolsOwnCounters(t *testing.T) {
 		t.Errorf("pools %+v, want the counters of one that is not instrumented", rs)
 	}
 }
+
+func TestACheckBelongsToTheUseThatFollowsIt(t *testing.T) {
+	s := postgrestest.Start(t)
+	p := new(profiler.Profiler)
+	cfg := poolConfig(t, s, s.Config(postgrestest.Plain))
+	check := false
+	cfg.ShouldPing = func(context.Context, pgxpool.ShouldPingParams) bool { return check }
+	db := open(t, Instrument(p, cfg))
+	one(t, db)
+	check = true
+	c, err := db.Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Release() // runs nothing
+	check = false
+	if op := one(t, db); op.Check != 0 {
+		t.Errorf("an operation whose connection was not checked has a check of %v", op.Check)
+	}
+	check = true
+	if op := one(t, db); op.Check == 0 {
+		t.Error("an operation whose connection was checked has no check")
+	}
+}

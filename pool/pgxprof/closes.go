@@ -48,8 +48,17 @@ func (h *poolHooks) reason(m *member, broken bool) (profiler.CloseReason, error)
 	if !unused.Known() {
 		unused = m.c.ReadyAt()
 	}
-	life, idleTime := h.limits.life, h.limits.idleTime
-	closed := h.closed.Load()
+	life, idleTime, closed := h.limits.life, h.limits.idleTime, m.poolClosed
+	o := m.owner
+	if o == nil && !m.later {
+		o = h.owners.only()
+	}
+	if o != nil {
+		life, idleTime = o.life, o.idleTime
+		if done := o.closed.Load(); closed == nil && done != nil {
+			closed = *done
+		}
+	}
 	switch ping := m.ping.Load(); {
 	case ping == pinging, ping == abandoned && broken:
 		return profiler.CloseStale, nil
@@ -57,7 +66,7 @@ func (h *poolHooks) reason(m *member, broken bool) (profiler.CloseReason, error)
 		return profiler.CloseUnknown, m.unfit
 	case broken:
 		return profiler.CloseError, nil
-	case closed != nil && ended(*closed):
+	case closed != nil && ended(closed):
 		return profiler.ClosePoolClosed, nil
 	case life > 0 && now.Sub(m.c.ReadyAt()) >= life:
 		return profiler.CloseLifetime, nil

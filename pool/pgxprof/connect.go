@@ -16,7 +16,10 @@ type connecting struct {
 	caller context.Context  // profiler.NoCaller if a pool connects in the background
 	asked  profiler.Instant // when the caller asked the pool
 	mode   pgx.QueryExecMode
-	pooled bool // the pool's AfterConnect follows, and ends the create
+	pooled bool            // the pool's AfterConnect follows, and ends the create
+	owner  *owner          // the caller's; nil if a pool connects in the background
+	closed <-chan struct{} // is closed when the pool is; nil if that is not known
+	later  bool            // the one pool that had been seen was closed by then: it is another's
 }
 
 type connectingKey struct{}
@@ -67,7 +70,7 @@ func (t *tracer) begin(ctx context.Context) *connecting {
 	} else {
 		cn.caller = profiler.NoCaller
 	}
-	h.pool.connecting(ctx, a, cn.c)
+	h.pool.connecting(ctx, a, cn)
 	return cn
 }
 
@@ -87,7 +90,7 @@ func (h *hooks) end(cn *connecting, data pgx.TraceConnectEndData) {
 		return
 	}
 	m := &member{
-		c: cn.c, connecting: cn, pool: h.pool, mode: cn.mode, wantedAt: cn.asked,
+		c: cn.c, connecting: cn, pool: h.pool, owner: cn.owner, poolClosed: cn.closed, later: cn.later, mode: cn.mode, wantedAt: cn.asked,
 		exchanges: handshake.ExchangesOf(data.Conn.PgConn().Conn()),
 	}
 	if h.pool == nil { // whether it is database/sql that gives it to callers, nothing tells

@@ -30,13 +30,16 @@ type member struct {
 	named    bool          // what is being prepared has a name
 	check    time.Duration // the liveness check before this use; its first operation takes it
 
-	pool     *poolHooks       // nil for a connection of no pool
-	wantedAt profiler.Instant // when the caller asked for whom it was made, until someone gets it
-	hook     bool             // a hook of the pool's runs
-	unfit    error            // why the pool closes it, where that is known before
-	ping     atomic.Uint32    // the last liveness check, see acquire.go
-	over     atomic.Bool      // its end is reported
-	replaced atomic.Bool      // and noted as a loss
+	pool       *poolHooks       // nil for a connection of no pool
+	owner      *owner           // which one, nil until that is known
+	poolClosed <-chan struct{}  // connecting.closed
+	later      bool             // connecting.later
+	wantedAt   profiler.Instant // when the caller asked for whom it was made, until someone gets it
+	hook       bool             // a hook of the pool's runs
+	unfit      error            // why the pool closes it, where that is known before
+	ping       atomic.Uint32    // the last liveness check, see acquire.go
+	over       atomic.Bool      // its end is reported
+	replaced   atomic.Bool      // and noted as a loss
 }
 
 // begin begins an operation. One inside another is part of it: a statement that is prepared for a query, or a query that pgx refuses

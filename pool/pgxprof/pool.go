@@ -4,7 +4,6 @@ import (
 	"context"
 	"reflect"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -26,14 +25,13 @@ type poolHooks struct {
 	closing    func(*pgx.Conn)
 	shouldPing func(context.Context, pgxpool.ShouldPingParams) bool
 
-	limits   limits
-	closed   atomic.Pointer[<-chan struct{}] // is closed when the pool is; nil until it is known
-	lost     lost
-	madeFor  atomic.Int64 // callers for whom a connection was made
-	madeWait atomic.Int64 // nanoseconds that these waited
+	limits limits
+	owners owners
+	lost   lost
 }
 
-// limits are those of the configuration when the pool first connected: the program may change it until then.
+// limits are those of the configuration when a pool first connected, which the program may change until then: for connections of which
+// nothing tells the pool.
 type limits struct {
 	once           sync.Once
 	life, idleTime time.Duration
@@ -109,12 +107,19 @@ func (h *poolHooks) afterConnect(ctx context.Context, conn *pgx.Conn) error {
 }
 
 // connecting notes what a connect under ctx tells of the pool.
-func (h *poolHooks) connecting(ctx context.Context, a *acquiring, c *profiler.Conn) {
+func (h *poolHooks) connecting(ctx context.Context, a *acquiring, cn *connecting) {
 	h.limits.once.Do(func() { h.limits.life, h.limits.idleTime = h.cfg.MaxConnLifetime, h.cfg.MaxConnIdleTime })
-	if h.closed.Load() == nil && reflect.TypeOf(ctx).String() == "*puddle.valueCancelCtx" {
+	if reflect.TypeOf(ctx).String() == "*puddle.valueCancelCtx" {
 		// The context of a connect for a caller ends with the pool (puddle v2.2.3, pool.go, initResourceValue): its values are the caller's.
-		done := ctx.Done()
-		h.closed.Store(&done)
+		cn.closed = ctx.Done()
+	}
+	if a != nil && a.owner != nil {
+		cn.owner = a.owner
+		if cn.closed != nil && cn.owner.closed.Load() == nil {
+			cn.owner.closed.Store(&cn.closed)
+		}
+	} else if o := h.owners.only(); o != nil {
+		cn.later = o.over()
 	}
 	reason := profiler.CloseUnknown
 	if a == nil || !a.pinging.Load().replace() {
@@ -123,7 +128,7 @@ func (h *poolHooks) connecting(ctx context.Context, a *acquiring, c *profiler.Co
 		reason = profiler.CloseStale // while the pool closes that one on another goroutine
 	}
 	if reason != profiler.CloseUnknown {
-		c.Update(func(cr *profiler.Create) { cr.Replaces = reason })
+		cn.c.Update(func(cr *profiler.Create) { cr.Replaces = reason })
 	}
 }
 

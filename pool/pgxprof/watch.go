@@ -37,9 +37,12 @@ func Watch(p *profiler.Profiler, name string, db *pgxpool.Pool) (stop func()) {
 		name = endpoint(cfg.ConnConfig).Address
 	}
 	var c *callers
-	var h *poolHooks
+	var o *owner
 	if t, ok := cfg.ConnConfig.Tracer.(*tracer); ok {
-		c, h = &t.callers, t.hooks.pool
+		c = &t.callers
+		if h := t.hooks.pool; h != nil {
+			o = h.owners.of(db)
+		}
 	}
 	return p.WatchPool(name, func() profiler.PoolStats {
 		s := db.Stat()
@@ -53,9 +56,9 @@ func Watch(p *profiler.Profiler, name string, db *pgxpool.Pool) (stop func()) {
 			ps.Pending, ps.PendingKnown = int(max(0, c.pending.Load())), true
 			ps.Timeouts, ps.TimeoutsKnown = c.timeouts.Load(), true
 		}
-		if h != nil { // counted one after the other: what lies between must not make them negative
-			ps.WaitCount = max(0, ps.WaitCount-h.madeFor.Load())
-			ps.WaitDuration = max(0, ps.WaitDuration-time.Duration(h.madeWait.Load()))
+		if o != nil { // counted one after the other: what lies between must not make them negative
+			ps.WaitCount = max(0, ps.WaitCount-o.madeFor.Load())
+			ps.WaitDuration = max(0, ps.WaitDuration-time.Duration(o.madeWait.Load()))
 			if ps.WaitCount == 0 {
 				ps.WaitDuration = 0
 			}

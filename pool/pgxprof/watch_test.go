@@ -7,6 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
 	"github.com/connprof/connprof/internal/postgrestest"
 	"github.com/connprof/connprof/profiler"
 )
@@ -68,4 +71,37 @@ func TestAWatchedPoolTellsWhoWaits(t *testing.T) {
 		t.Errorf("after stop %+v", w)
 	}
 	Watch(nil, "", db)()
+}
+
+// panicky is a tracer of a program's that panics when it is told of an Acquire.
+type panicky struct{ pgx.QueryTracer }
+
+func (panicky) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
+	return ctx
+}
+func (panicky) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+func (panicky) TraceAcquireStart(context.Context, *pgxpool.Pool, pgxpool.TraceAcquireStartData) context.Context {
+	panic("tracer")
+}
+func (panicky) TraceAcquireEnd(context.Context, *pgxpool.Pool, pgxpool.TraceAcquireEndData) {}
+
+func TestACallerWhoseTracerPanicsDoesNotWait(t *testing.T) {
+	s := postgrestest.Start(t)
+	p := new(profiler.Profiler)
+	cc := s.Config(postgrestest.Plain)
+	cc.Tracer = panicky{}
+	db := open(t, Instrument(p, poolConfig(t, s, cc)))
+	stop := Watch(p, "db", db)
+	defer stop()
+	func() {
+		defer func() {
+			if recover() == nil {
+				t.Error("the tracer's panic was swallowed")
+			}
+		}()
+		db.Exec(t.Context(), "SELECT 1")
+	}()
+	if ps := p.Report().Pools; len(ps) != 1 || ps[0].Pending != 0 {
+		t.Errorf("pools %+v, want nobody waiting", ps)
+	}
 }
