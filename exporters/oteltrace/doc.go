@@ -67,6 +67,7 @@
 // operation the type of the driver's error.
 //
 // db.query.text has ? for every literal, comments are left out, and where only the server's settings tell what is a literal it ends in "...".
+// Double quotes hold a name in PostgreSQL only: elsewhere they may hold a string, and what is in them is shown nowhere.
 // At most the first 4,096 bytes are read.
 //
 // Our own begin with connprof. Durations are seconds; what is not known is left out, never 0:

@@ -1,6 +1,9 @@
 package oteltrace
 
-import "strings"
+import (
+	"strings"
+	"unicode/utf8"
+)
 
 // A dialect is what the lexer must know of a database's SQL to tell what is quoted.
 type dialect uint8
@@ -124,6 +127,9 @@ func (l *lexer) word() token {
 	for i < len(l.s) && isWord(l.s[i]) {
 		i++
 	}
+	if l.foreign(i) {
+		return l.take(unsure, len(l.s))
+	}
 	if i < len(l.s) && l.s[i] == '\'' {
 		if t, ok := l.prefixed(i); ok {
 			return t
@@ -139,6 +145,10 @@ func (l *lexer) word() token {
 	}
 	return t
 }
+
+// foreign says that the text up to i is not UTF-8: in GBK or Shift JIS, a letter's second byte may be a backtick. PostgreSQL knows no such
+// encoding.
+func (l *lexer) foreign(i int) bool { return l.d != postgresSQL && !utf8.ValidString(l.s[l.i:i]) }
 
 // prefixed is a string whose quote, at i, follows a word at once: E'…', N'…', X'…', MySQL's _utf8'…'.
 func (l *lexer) prefixed(i int) (token, bool) {
@@ -159,10 +169,11 @@ func (l *lexer) prefixed(i int) (token, bool) {
 }
 
 // quoted is what is in the quotes q. A backslash may be an escape or not: MySQL's sql_mode and PostgreSQL's standard_conforming_strings
-// decide (E'…' is certain). Both readings are followed, and must agree on where the string ends.
+// decide (E'…' is certain). Both readings are followed, and must agree on where the string ends. What is in double quotes is a name for sure in
+// PostgreSQL only: SQLite takes it for a string where it knows no such name.
 func (l *lexer) quoted(q byte, escapes bool) token {
 	kind := literal
-	if q == '`' || q == '"' && l.d != mysqlSQL {
+	if q == '`' || q == '"' && l.d == postgresSQL {
 		kind = quotedName
 	}
 	if l.d == otherSQL && l.at(l.i+1) == q && l.at(l.i+2) == q { // three: BigQuery's, or an empty string's neighbour
@@ -181,6 +192,9 @@ func (l *lexer) quoted(q byte, escapes bool) token {
 			escaped = true
 		case c == q:
 			if l.at(i+1) != q {
+				if kind == quotedName && l.foreign(i) {
+					return l.take(unsure, len(l.s))
+				}
 				return l.take(kind, i+1)
 			}
 			i++
@@ -189,10 +203,10 @@ func (l *lexer) quoted(q byte, escapes bool) token {
 	return l.take(unsure, len(l.s))
 }
 
-// bracket is a name in other dialects than those that are known, or a list: certain only without quotes inside.
+// bracket is a name in other dialects than those that are known, or a list: certain only without quotes inside, doubled brackets among them.
 func (l *lexer) bracket() token {
 	n := strings.IndexByte(l.s[l.i:], ']')
-	if n < 0 || strings.ContainsAny(l.s[l.i+1:l.i+n], "'\"`[$-/#") {
+	if n < 0 || l.at(l.i+n+1) == ']' || strings.ContainsAny(l.s[l.i+1:l.i+n], "'\"`[$-/#") {
 		return l.take(unsure, len(l.s))
 	}
 	if name := l.s[l.i+1 : l.i+n]; n > 1 && !isDigit(name[0]) && strings.IndexFunc(name, func(r rune) bool { return r < 0x80 && !isWord(byte(r)) }) < 0 {
@@ -236,7 +250,7 @@ func (l *lexer) number() token {
 			i += 2
 			continue
 		}
-		if !isWord(c) && c != '.' {
+		if !isWord(c) && c != '.' || c == '$' && l.d != mysqlSQL { // in PostgreSQL, $tag$ may follow
 			break
 		}
 		i++
@@ -246,19 +260,24 @@ func (l *lexer) number() token {
 
 // dashes are a comment, in MySQL only before a blank or a control character.
 func (l *lexer) dashes() token {
-	if c := l.at(l.i + 2); l.d == postgresSQL || c <= ' ' {
+	c := l.at(l.i + 2)
+	if l.d == postgresSQL || c <= ' ' || c == 0x7f && l.d == mysqlSQL {
 		return l.line()
 	}
-	if l.d == mysqlSQL {
+	if l.d == mysqlSQL && c < 0x80 { // beyond, the connection's character set tells what is a blank
 		return l.take(symbol, l.i+1)
 	}
 	return l.take(unsure, len(l.s))
 }
 
+// line is a comment up to the line's end, which a carriage return is in PostgreSQL, not in MySQL and SQLite, and unknown elsewhere.
 func (l *lexer) line() token {
 	i := l.i
 	for i < len(l.s) && l.s[i] != '\n' && (l.s[i] != '\r' || l.d == mysqlSQL) {
 		i++
+	}
+	if l.d == otherSQL && l.at(i) == '\r' && l.at(i+1) != '\n' {
+		return l.take(unsure, len(l.s))
 	}
 	return l.take(blank, i)
 }

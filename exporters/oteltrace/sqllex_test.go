@@ -32,6 +32,16 @@ func TestTextsWithoutLiterals(t *testing.T) {
 		{otherSQL, "SELECT [it's] FROM t WHERE a = 'bob'", "SELECT ..."},
 		{otherSQL, "SELECT [name] FROM t WHERE a = @p1 AND b = :b AND c = 'x'", "SELECT [name] FROM t WHERE a = @p1 AND b = :b AND c = ?"},
 		{mysqlSQL, "SELECT 'a' " + strings.Repeat("x", maxText)[:maxText-11], "SELECT ? " + strings.Repeat("x", maxText-11) + "..."},
+		// Each server's own idea of where a string, a name or a comment ends.
+		{postgresSQL, "SELECT 1$a$ bob x$a$ FROM t", "SELECT ?? FROM t"},
+		{otherSQL, `SELECT a FROM t WHERE b = "bob"`, "SELECT a FROM t WHERE b = ?"},
+		{otherSQL, "SELECT [a]]'b] FROM t WHERE a = 'bob'", "SELECT ..."},
+		{otherSQL, "SELECT 1 -- x\r it's\n, 'bob'", "SELECT ? ..."},
+		{otherSQL, "SELECT 1 -- it's\r\n, 'bob'", "SELECT ? , ?"},
+		{mysqlSQL, "SELECT 1 --\x7fit's\n, 'bob'", "SELECT ? , ?"},
+		{mysqlSQL, "SELECT 1 --\u00a0it's\n, 'bob'", "SELECT ? ..."},
+		{mysqlSQL, "SELECT \x81` FROM t WHERE a = 'bob' AND \x81` = 1", "SELECT ..."},
+		{mysqlSQL, "SELECT `\x81`` FROM t WHERE a = 'bob' AND `b` = 1", "SELECT ..."},
 		{mysqlSQL, "", ""},
 		{postgresSQL, "SELECT 'ä', ü\xff", "SELECT ?, ü"},
 	} {

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// maxText bounds what is read of a statement; what is shown of it is no longer.
+	// maxText bounds what is read of a statement; what is shown of it is no longer, but for "..." at its end.
 	maxText = 4096
 	// maxKept bounds the statements that are kept read, in number and length.
 	maxKept       = 256

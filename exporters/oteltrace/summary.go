@@ -139,8 +139,8 @@ func summarise(d dialect, text string) summary {
 			name := unquote(t)
 			for following.kind == symbol && following.text == "." { // schema.table
 				part := l.next()
-				if part.kind != word && part.kind != quotedName {
-					following = part
+				if part.kind != word && part.kind != quotedName { // a name whose end can't be told is none
+					name, following = "", part
 					break
 				}
 				name += "." + unquote(part)
@@ -155,7 +155,7 @@ func summarise(d dialect, text string) summary {
 		t = following
 	}
 	r := summary{summary: s.out.String()}
-	if s.ops == 1 {
+	if s.ops == 1 && !s.full { // what is behind the bound was not read
 		r.operation = s.first
 		if s.names == 1 {
 			r.collection = s.name
@@ -266,8 +266,16 @@ func (s *summariser) operation(name string) {
 }
 
 func (s *summariser) target(name string) {
-	if s.names++; s.names == 1 || s.name == name {
+	if name == "" {
+		s.names = 2 // whatever it is, it is not one that can be told
+		return
+	}
+	name = strings.ToValidUTF8(name, "")
+	switch {
+	case s.names == 0:
 		s.name, s.names = name, 1
+	case s.name != name:
+		s.names = 2
 	}
 	s.append(name)
 }

@@ -1,6 +1,9 @@
 package oteltrace
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 func TestSummaries(t *testing.T) {
 	for _, tt := range []struct {
@@ -37,6 +40,11 @@ func TestSummaries(t *testing.T) {
 		{mysqlSQL, "/* by: bob */ SELECT /* x */ a -- from b\nFROM t", "SELECT t", "SELECT", "t"},
 		{postgresSQL, "SELECT a FROM ONLY t, LATERAL (SELECT b FROM u) x, v", "SELECT t SELECT u v", "", ""},
 		{postgresSQL, "DO $$ BEGIN DELETE FROM t; END $$", "DO", "DO", ""},
+		{mysqlSQL, "SELECT * FROM a, b, a c", "SELECT a b a", "SELECT", ""},
+		{mysqlSQL, `SELECT * FROM shop."orders"`, "SELECT", "SELECT", ""}, // a name by sql_mode
+		{otherSQL, `SELECT * FROM t WHERE a = "hunter2"`, "SELECT t", "SELECT", "t"},
+		{postgresSQL, "SELECT * FROM ü\xff", "SELECT ü", "SELECT", "ü"}, // an exporter refuses what is not UTF-8
+		{postgresSQL, "SELECT * FROM t, " + strings.Repeat("u", maxSummary), "SELECT t", "", ""},
 		{mysqlSQL, "hunter2", "", "", ""},
 		{mysqlSQL, "", "", "", ""},
 		{mysqlSQL, `SELECT * FROM "hunter2" WHERE a`, "SELECT", "SELECT", ""},
