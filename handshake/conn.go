@@ -114,7 +114,7 @@ func (c *conn) Read(b []byte) (int, error) {
 	}
 	n, err := c.Conn.Read(b)
 	if t := c.tapped.Load(); t != nil { // begun before an operation, and ended in it
-		t.exchanges.missed()
+		t.exchanges.missed(n, err)
 	}
 	return n, err
 }

@@ -126,10 +126,16 @@ func (x *Exchanges) End() {
 	}
 }
 
-// missed says that a read that nobody watched, because no operation ran when it began, may have brought what belongs to this one.
-func (x *Exchanges) missed() {
-	if x != nil {
+// missed takes the return of a read that nobody watched, because no operation ran when it began: what it brought may belong to this one.
+func (x *Exchanges) missed(n int, err error) {
+	if x == nil {
+		return
+	}
+	if n > 0 {
 		x.state.Or(readMissed)
+	}
+	if err != nil {
+		x.state.Or(connFailed)
 	}
 }
 

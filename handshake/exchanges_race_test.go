@@ -1,9 +1,12 @@
 package handshake
 
 import (
+	"errors"
 	"net"
+	"os"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/connprof/connprof/profiler"
 )
@@ -73,7 +76,6 @@ func TestWhatDoesNotPassIsNoExchange(t *testing.T) {
 	if sent, received, known := x.Bytes(); sent != 1 || received != 1 || !known {
 		t.Errorf("%d bytes sent, %d received, known %v: want one each, whatever the tunnel counts", sent, received, known)
 	}
-	nc = nc.(interface{ NetConn() net.Conn }).NetConn()
 	nc, _ = handed(answersAll{})
 	x = ExchangesOf(nc)
 	x.Begin()
@@ -83,4 +85,47 @@ func TestWhatDoesNotPassIsNoExchange(t *testing.T) {
 	if turns, _ := x.Answered(); turns != 1 {
 		t.Errorf("%d turns, want 1: nothing was written after it", turns)
 	}
+}
+
+// A read that waited since before an operation and brought nothing, because its deadline passed, brought nothing of the operation's.
+func TestAReadBegunBeforeThatBringsNothingHidesNothing(t *testing.T) {
+	inner, far := net.Pipe()
+	defer inner.Close()
+	defer far.Close()
+	waits := &waitingConn{Conn: inner, reads: make(chan struct{}, 8)}
+	nc, _ := handed(waits)
+	x := ExchangesOf(nc)
+	over := make(chan error)
+	go func() { _, err := nc.Read(make([]byte, 8)); over <- err }()
+	<-waits.reads
+	x.Begin()
+	nc.SetReadDeadline(time.Unix(1, 0))
+	if err := <-over; !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Fatal(err)
+	}
+	nc.SetReadDeadline(time.Time{})
+	go func() {
+		far.Read(make([]byte, 8))
+		far.Write([]byte("R"))
+	}()
+	nc.Write([]byte("q"))
+	nc.Read(make([]byte, 8))
+	if sent, received, known := x.Bytes(); sent != 1 || received != 1 || !known {
+		t.Errorf("%d bytes sent, %d received, known %v; want one each", sent, received, known)
+	}
+	if turns, _ := x.Answered(); turns != 1 {
+		t.Errorf("%d turns, want 1", turns)
+	}
+	x.End()
+}
+
+// waitingConn tells that a read begins.
+type waitingConn struct {
+	net.Conn
+	reads chan struct{}
+}
+
+func (c *waitingConn) Read(b []byte) (int, error) {
+	c.reads <- struct{}{}
+	return c.Conn.Read(b)
 }
