@@ -127,8 +127,11 @@ func (h *poolHooks) pings(ctx context.Context, params pgxpool.ShouldPingParams) 
 }
 
 func (h *poolHooks) prepareConn(ctx context.Context, conn *pgx.Conn) (ok bool, err error) {
-	defer h.inHook(ctx, conn, &ok)()
-	return h.prepare(ctx, conn)
+	var fit bool
+	defer h.inHook(ctx, conn, &fit)()
+	ok, err = h.prepare(ctx, conn)
+	fit = ok && (err == nil || h.acquireOf(ctx) != nil) // AcquireAllIdle keeps none with an error
+	return ok, err
 }
 
 func (h *poolHooks) beforeAcquire(ctx context.Context, conn *pgx.Conn) (ok bool) {

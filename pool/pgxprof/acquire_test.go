@@ -400,3 +400,35 @@ func TestACheckBelongsToTheUseThatFollowsIt(t *testing.T) {
 		t.Error("an operation whose connection was checked has no check")
 	}
 }
+
+// A pool's AcquireAllIdle tells its tracer nothing, but the hook that refuses a connection does.
+func TestAConnectionRefusedAmongAllIdleOnesIsNotReset(t *testing.T) {
+	s := postgrestest.Start(t)
+	cs := new(closings)
+	p := &profiler.Profiler{Sinks: []profiler.Sink{cs}}
+	cfg := poolConfig(t, s, s.Config(postgrestest.Plain))
+	var refusal error
+	cfg.PrepareConn = func(context.Context, *pgx.Conn) (bool, error) { return true, refusal }
+	db := open(t, Instrument(p, cfg))
+	one(t, db)
+	for _, c := range db.AcquireAllIdle(t.Context()) { // as good as any other use
+		if _, err := c.Exec(t.Context(), "SELECT 1"); err != nil {
+			t.Fatal(err)
+		}
+		c.Release()
+	}
+	if e := p.Report().Endpoint("", profiler.RolePool); e.Closed != 0 || e.HeldIdle != 0 {
+		t.Errorf("%d closed, %d held", e.Closed, e.HeldIdle)
+	}
+	refusal = errors.New("no")
+	if all := db.AcquireAllIdle(t.Context()); len(all) != 0 {
+		t.Fatalf("%d connections", len(all))
+	}
+	until(t, "a close", func() bool { return p.Report().Endpoint("", profiler.RolePool).Closed == 1 })
+	p.Flush()
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	if got := cs.all[0]; got.Reason != profiler.CloseUnknown || got.Err != errRefused {
+		t.Errorf("closed by %v, %v; want what the hook said", got.Reason, got.Err)
+	}
+}
