@@ -165,7 +165,7 @@ func createFailed(r *Report, e *EndpointReport) (Finding, bool) {
 	}
 	for i := len(r.Failures) - 1; i >= 0; i-- {
 		if l := r.Failures[i]; l.Endpoint == e.Endpoint && l.Role == e.Role {
-			f.Evidence += fmt.Sprintf("; the last one in %s: %s", l.Phase, l.Error)
+			f.Evidence += fmt.Sprintf("; the last one in %s: %s", l.Phase, oneLine(l.Error))
 			f.Advice = l.Advice
 			break
 		}

@@ -9,7 +9,7 @@ import (
 // WriteTo prints the report for people: per endpoint the connections, where a create's time goes, the latencies, what pooling saves, and
 // what was found. Times are in milliseconds with three significant digits; quantiles are within RelativeError.
 func (r Report) WriteTo(w io.Writer) (int64, error) {
-	cw := &countingWriter{w: w}
+	cw := &textWriter{w: w}
 	for i := range r.Endpoints {
 		if i > 0 {
 			fmt.Fprintln(cw)
@@ -199,9 +199,9 @@ func (r *Report) writeFailures(w io.Writer) {
 		if i == 0 {
 			fmt.Fprintf(w, "\nlast failures\n")
 		}
-		fmt.Fprintf(w, "  %s %s, %s in %s after %s: %s\n", f.System, f.Address, f.Why(), f.Phase, Millis(f.Duration), f.Error)
+		fmt.Fprintf(w, "  %s %s, %s in %s after %s: %s\n", f.System, f.Address, f.Why(), f.Phase, Millis(f.Duration), oneLine(f.Error))
 		if f.Cause != "" {
-			fmt.Fprintf(w, "    seen on the wire: %s\n", f.Cause)
+			fmt.Fprintf(w, "    seen on the wire: %s\n", oneLine(f.Cause))
 		}
 	}
 }

@@ -1,11 +1,14 @@
 package profiler
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"sort"
+	"strconv"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -99,18 +102,44 @@ func countsText(m map[string]int64) string {
 	return strings.Join(names, ", ")
 }
 
-type countingWriter struct {
+// oneLine is s without line breaks: errors of several lines have their place in one of ours.
+func oneLine(s string) string {
+	return strings.Join(strings.FieldsFunc(s, func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
+}
+
+// A textWriter counts what it writes. Names and errors come from outside: what would steer a terminal it writes as an escape sequence, like
+// \x1b.
+type textWriter struct {
 	w   io.Writer
 	n   int64
 	err error
 }
 
-func (c *countingWriter) Write(b []byte) (int, error) {
-	if c.err != nil {
-		return 0, c.err
+func (t *textWriter) Write(b []byte) (int, error) {
+	if t.err != nil {
+		return 0, t.err
 	}
-	n, err := c.w.Write(b)
-	c.n += int64(n)
-	c.err = err
-	return n, err
+	n, err := t.w.Write(harmless(b))
+	t.n += int64(n)
+	t.err = err
+	return len(b), err
+}
+
+// harmless is b with its characters that steer what shows the text written out, line feeds excepted: control characters, and those that
+// turn the direction of writing (Unicode's category Cf).
+func harmless(b []byte) []byte {
+	steers := func(r rune) bool { return r != '\n' && unicode.In(r, unicode.Cc, unicode.Cf) }
+	if !bytes.ContainsFunc(b, steers) {
+		return b
+	}
+	var out []byte
+	for _, r := range string(b) {
+		if steers(r) {
+			quoted := strconv.QuoteRuneToASCII(r)
+			out = append(out, quoted[1:len(quoted)-1]...)
+		} else {
+			out = utf8.AppendRune(out, r)
+		}
+	}
+	return out
 }

@@ -25,7 +25,7 @@ func (t *Timeline) WriteTo(w io.Writer) (int64, error) {
 	dropped := t.dropped
 	t.mu.Unlock()
 	bars := waterfall(t.Events())
-	cw := &countingWriter{w: w}
+	cw := &textWriter{w: w}
 	if len(bars) == 0 {
 		fmt.Fprintln(cw, "nothing happened")
 		return cw.n, cw.err
