@@ -48,12 +48,14 @@ func (h *poolHooks) acquireOf(ctx context.Context) *acquiring {
 // TraceAcquireStart notes when the caller asked.
 func (t *tracer) TraceAcquireStart(ctx context.Context, pool *pgxpool.Pool, data pgxpool.TraceAcquireStartData) context.Context {
 	if h := t.hooks; h.pool != nil && h.p.Enabled() {
-		ctx = &acquiring{Context: ctx, pool: h.pool, owner: h.pool.owners.of(pool), asked: profiler.Now()}
+		a := &acquiring{Context: ctx, pool: h.pool, asked: profiler.Now()}
+		a.owner = h.pool.owners.of(pool)
+		ctx = a
 	}
 	if t.acquire != nil {
 		ctx = t.acquire.TraceAcquireStart(ctx, pool, data)
 	}
-	t.callers.pending.Add(1) // last, since it has no end if the program's tracer panics
+	t.callersOf(pool).pending.Add(1) // last, since it has no end if the program's tracer panics
 	return ctx
 }
 
@@ -165,7 +167,7 @@ func (h *poolHooks) inHook(ctx context.Context, conn *pgx.Conn, ok *bool) func()
 
 // TraceAcquireEnd begins the use of a connection, or ends a wait without one.
 func (t *tracer) TraceAcquireEnd(ctx context.Context, pool *pgxpool.Pool, data pgxpool.TraceAcquireEndData) {
-	t.callers.answered(data.Err)
+	t.callersOf(pool).answered(data.Err)
 	if h := t.hooks.pool; h != nil {
 		if a := h.acquireOf(ctx); a != nil {
 			a.end(t.hooks, data)

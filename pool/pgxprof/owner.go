@@ -17,6 +17,7 @@ type owner struct {
 	closed         atomic.Pointer[<-chan struct{}] // is closed when the pool is; nil until it is known
 	madeFor        atomic.Int64                    // callers for whom a connection was made
 	madeWait       atomic.Int64                    // nanoseconds that these waited
+	callers        callers
 }
 
 // over reports whether the pool is known to be closed.

@@ -1,6 +1,8 @@
 package pgxprof
 
 import (
+	"context"
+	"errors"
 	"maps"
 	"testing"
 	"time"
@@ -115,5 +117,39 @@ func TestClosedPoolsAreForgotten(t *testing.T) {
 	}
 	if n := len(h.owners.all); n != maxOwners || h.owners.of(never[len(never)-1]) != h.owners.all[n-1] {
 		t.Errorf("%d pools are kept, want the last %d", n, maxOwners)
+	}
+}
+
+// A caller waits for one pool, also where reports add up several.
+func TestPoolsOfOneConfigurationHaveTheirOwnCallers(t *testing.T) {
+	s := postgrestest.Start(t)
+	p := new(profiler.Profiler)
+	cfg := poolConfig(t, s, s.Config(postgrestest.Plain))
+	cfg.MaxConns = 1
+	cfg = Instrument(p, cfg)
+	busy, other := open(t, cfg), open(t, cfg)
+	defer Watch(p, "both", busy)()
+	defer Watch(p, "both", other)()
+	held, err := busy.Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
+	defer cancel()
+	if _, err := busy.Acquire(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatal(err)
+	}
+	served := make(chan error)
+	go func() { _, err := busy.Exec(t.Context(), "SELECT 1"); served <- err }()
+	until(t, "a caller", func() bool { return p.Report().Pools[0].Pending > 0 })
+	if ps := p.Report().Pools; len(ps) != 1 || ps[0].Live != 2 || ps[0].Pending != 1 || ps[0].Timeouts != 1 {
+		t.Errorf("pools %+v, want one caller who waits and one who timed out", ps)
+	}
+	held.Release()
+	if err := <-served; err != nil {
+		t.Fatal(err)
+	}
+	if ps := p.Report().Pools; ps[0].Pending != 0 {
+		t.Errorf("pools %+v, want nobody waiting", ps)
 	}
 }

@@ -14,7 +14,7 @@ import (
 // implements. pgx does the same with or without any of them.
 type tracer struct {
 	hooks   *hooks
-	callers callers
+	callers callers                       // of a pool whose configuration is no pool's, but for its connections
 	begun   atomic.Pointer[profiler.Conn] // the create of the next connect, if it has begun already
 
 	// The program's tracer, by its interfaces; nil where it hasn't one.

@@ -11,7 +11,7 @@ import (
 	"github.com/connprof/connprof/profiler"
 )
 
-// callers counts those who acquire from the pools of one configuration.
+// callers counts those who acquire from a pool.
 type callers struct{ pending, timeouts atomic.Int64 }
 
 // answered counts one who has a connection or an error: a deadline that passed is a timeout, a caller who gave up is none.
@@ -22,9 +22,19 @@ func (c *callers) answered(err error) {
 	}
 }
 
+// callersOf are those of pool.
+func (t *tracer) callersOf(pool *pgxpool.Pool) *callers {
+	if h := t.hooks.pool; h != nil {
+		if o := h.owners.of(pool); o != nil {
+			return &o.callers
+		}
+	}
+	return &t.callers
+}
+
 // Watch includes db's own counters in p's reports under name until stop is called; call it before db is dropped. An empty name stands for
 // the address, under which metrics look for a pool without a name. What only the tracer sees (callers who wait now, and time-outs) is known
-// if db comes from Instrument, and is that of all pools of one instrumented configuration. A nil p watches nothing.
+// if db comes from Instrument. A nil p watches nothing.
 //
 // pgxpool counts a caller for whom a connection was made among those that waited for a free one; if db comes from Instrument, these are
 // taken out.
@@ -39,7 +49,7 @@ func Watch(p *profiler.Profiler, name string, db *pgxpool.Pool) (stop func()) {
 	var c *callers
 	var o *owner
 	if t, ok := cfg.ConnConfig.Tracer.(*tracer); ok {
-		c = &t.callers
+		c = t.callersOf(db)
 		if h := t.hooks.pool; h != nil {
 			o = h.owners.of(db)
 		}
