@@ -3,6 +3,8 @@ package profiler
 import (
 	"context"
 	"errors"
+	"io"
+	"syscall"
 	"time"
 )
 
@@ -178,6 +180,9 @@ func (c *Conn) finish(ctx context.Context, at Instant, err error, alone bool) {
 	cr.Caller = ctx != nil
 	if cr.Err = err; err != nil {
 		cr.Outcome = classifyIn(ctx, err)
+		if cr.Outcome == Canceled && cutByPeer(cr.Cause) && (ctx == nil || ctx.Err() == nil) { // nobody canceled it but the driver itself, for that
+			cr.Outcome = Failed
+		}
 		if cr.Failed == NoPhase || cr.Failed >= NumPhases {
 			cr.Failed = Other
 		}
@@ -211,6 +216,11 @@ func (c *Conn) finish(ctx context.Context, at Instant, err error, alone bool) {
 		c.p.live.remove(c)
 		c.end(Now(), CloseReason(closed-1), nil)
 	}
+}
+
+// cutByPeer reports whether a connection's first error on the wire was the other side's doing.
+func cutByPeer(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
 // overlap is the part of [from, to] in which this connection was being made.

@@ -3,11 +3,14 @@ package profiler
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"math/rand/v2"
+	"net"
 	"reflect"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -276,5 +279,31 @@ func TestCreatesAtOnceAreCounted(t *testing.T) {
 	}
 	if text := p.Report().String(); !strings.Contains(text, "at once      up to 3 creates, 0 now\n") {
 		t.Errorf("report:\n%s", text)
+	}
+}
+
+// A driver may say "canceled" of what it canceled itself because the peer had gone: MongoDB's v2 does at times (connection.close, connection.go).
+func TestACreateThatThePeerCutWasNotCanceled(t *testing.T) {
+	done, cancel := context.WithCancel(context.Background())
+	cancel()
+	for _, tt := range []struct {
+		name    string
+		ctx     context.Context
+		cause   error
+		outcome Outcome
+		class   ErrorClass
+	}{
+		{"the peer closed", noContext, io.EOF, Failed, ClassClosed},
+		{"the peer reset", context.Background(), &net.OpError{Op: "read", Err: syscall.ECONNRESET}, Failed, ClassReset},
+		{"the caller gave up, too", done, io.EOF, Canceled, ClassCanceled},
+		{"this side closed", noContext, net.ErrClosed, Canceled, ClassCanceled},
+		{"nothing on the wire", noContext, nil, Canceled, ClassCanceled},
+	} {
+		c := new(Profiler).NewConn(orders, RoleMonitor)
+		c.Update(func(cr *Create) { cr.Failed, cr.Cause = Hello, tt.cause })
+		c.Fail(tt.ctx, fmt.Errorf("incomplete read of message header: %w", context.Canceled))
+		if cr := c.Create(); cr.Outcome != tt.outcome || cr.Class != tt.class {
+			t.Errorf("%s: %v, class %v; want %v, %v", tt.name, cr.Outcome, cr.Class, tt.outcome, tt.class)
+		}
 	}
 }
