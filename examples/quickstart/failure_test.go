@@ -61,15 +61,8 @@ func webServer(c net.Conn) {
 	c.Close()
 }
 
-func refused(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
-}
+// refused is where nothing listens: not a port that was free a moment ago, since another test's server may have it by now.
+const refused = "127.0.0.1:1"
 
 // withCertificate speaks TLS and shows c.
 func withCertificate(c *certtest.Cert) func(net.Conn) {
@@ -107,7 +100,7 @@ func TestBadInputIsOneErrorWithPhaseAndAdvice(t *testing.T) {
 		flag, value string
 		wants       []string
 	}{
-		{"mysql, nothing listens", "-mysql", dsn("u", "p", refused(t), ""),
+		{"mysql, nothing listens", "-mysql", dsn("u", "p", refused, ""),
 			[]string{"quickstart: mysql: ", "phase connect", "refused", "check host, port"}},
 		{"mysql, a wrong password", "-mysql", dsn(embedded.NativeUser, "wrong", sql.Addr, ""),
 			[]string{"phase auth", "Access denied", "check user, password"}},
@@ -119,7 +112,7 @@ func TestBadInputIsOneErrorWithPhaseAndAdvice(t *testing.T) {
 			[]string{"phase greet", "check that the port is the database's"}},
 		{"mysql, a server that hangs", "-mysql", dsn("u", "p", listen(t, silent), ""),
 			[]string{"phase greet", "said nothing"}},
-		{"mongodb, nothing listens", "-mongo", "mongodb://" + refused(t),
+		{"mongodb, nothing listens", "-mongo", "mongodb://" + refused,
 			[]string{"quickstart: mongodb: ", "phase connect", "refused", "check host, port"}},
 		{"mongodb, a login the server does not have", "-mongo", "mongodb://u:secret@" + documents.Addr,
 			[]string{"phase auth", "check user, password"}},
@@ -172,7 +165,7 @@ func TestOneFailureLeavesTheOther(t *testing.T) {
 	}
 	defer documents.Close()
 	var stdout, stderr bytes.Buffer
-	code := run(t.Context(), []string{"-mysql", "u:p@tcp(" + refused(t) + ")/d", "-mongo", documents.URI(true), "-iterations", "3"}, &stdout, &stderr)
+	code := run(t.Context(), []string{"-mysql", "u:p@tcp(" + refused + ")/d", "-mongo", documents.URI(true), "-iterations", "3"}, &stdout, &stderr)
 	if code != exitFailed || strings.Count(stderr.String(), "\n") != 1 || !strings.HasPrefix(stderr.String(), "quickstart: mysql: ") {
 		t.Errorf("exit code %d, stderr %q", code, &stderr)
 	}

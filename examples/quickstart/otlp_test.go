@@ -83,7 +83,7 @@ func TestSpansOfOneColdAndTwoWarmQueriesAVariant(t *testing.T) {
 
 func TestCollectorThatIsNotThere(t *testing.T) {
 	var stdout, stderr bytes.Buffer
-	address := refused(t)
+	address := refused
 	code := run(t.Context(), []string{"-iterations", "1", "-timeout", "2s", "-otlp", address}, &stdout, &stderr)
 	want := "quickstart: otlp: send spans to " + address
 	if code != exitFailed || !strings.HasPrefix(stderr.String(), want) || strings.Count(stderr.String(), "\n") != 1 || stdout.Len() > 0 {

@@ -31,11 +31,6 @@ func TestEachFailureHasOneCreateWithTheFailedPhase(t *testing.T) {
 	}
 	wrongPassword := func(c *pgx.ConnConfig) { c.Password = "wrong" }
 	noDatabase := func(c *pgx.ConnConfig) { c.Database = "nosuchdatabase" }
-	closed, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	closed.Close()
 	silent := script(t, hang)
 	const plain, secure = postgrestest.Plain, postgrestest.Verified
 	for _, tt := range []struct {
@@ -48,7 +43,7 @@ func TestEachFailureHasOneCreateWithTheFailedPhase(t *testing.T) {
 			c.Host = "db.example.com"
 			c.LookupFunc = func(context.Context, string) ([]string, error) { return nil, own }
 		}), profiler.Resolve, "host name"},
-		{"nobody listens", at(closed.Addr().String(), secure), profiler.Connect, "nothing listens"},
+		{"nobody listens", at("127.0.0.1:1", secure), profiler.Connect, "nothing listens"},
 		{"the program's dialer fails", with(secure, func(c *pgx.ConnConfig) {
 			c.DialFunc = func(context.Context, string, string) (net.Conn, error) { return nil, own }
 		}), profiler.Connect, "host and port"},
