@@ -28,12 +28,12 @@ type sqlConn struct {
 	resetter  driver.SessionResetter
 	validator driver.Validator
 
+	ops   int  // operations of this checkout; here, so that slot's Op begins at 16 bytes, and no store into it crosses a page
 	slot  rows // the Rows of a checkout's first query, so that it costs no allocation
 	busy  bool // slot is in use
 	turns bool // Connector.TurnPerCall
 	used  bool // it has come back to the pool before
 	inTx  bool // a transaction holds it
-	ops   int  // operations of this checkout
 
 	plain context.Context // the checkout's, if it is known to carry no mark, until its first operation
 

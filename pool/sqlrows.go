@@ -50,12 +50,8 @@ func (c *sqlConn) beginQuery(ctx context.Context, at profiler.Instant, text stri
 	return w
 }
 
-// rowsOf takes the driver's answer to a query, on a statement if there is one: its return is the first response.
-func (c *sqlConn) rowsOf(ctx context.Context, w *rows, r driver.Rows, err error, s *stmt) (driver.Rows, error) {
-	if err != nil {
-		c.endOf(ctx, &w.op, err, s)
-		return r, err
-	}
+// answered takes the rows that the driver gave for the query that w began: its return is the first response.
+func (c *sqlConn) answered(ctx context.Context, w *rows, r driver.Rows) driver.Rows {
 	at := profiler.Now()
 	if w.op.Metered {
 		c.wire.responded(&w.op, nil)
@@ -67,7 +63,7 @@ func (c *sqlConn) rowsOf(ctx context.Context, w *rows, r driver.Rows, err error,
 	}
 	w.Rows, w.conn, w.ctx, w.err = r, c, ctx, nil
 	w.responded, w.read = at, false
-	return w.exact(), nil
+	return w.exact()
 }
 
 func (r *rows) Next(dest []driver.Value) error {

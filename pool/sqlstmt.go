@@ -136,7 +136,11 @@ func (s *stmt) QueryContext(ctx context.Context, args []driver.NamedValue) (driv
 	} else {
 		r, err = s.inner.Query(vs)
 	}
-	return s.conn.rowsOf(ctx, w, r, err, s)
+	if err != nil {
+		s.conn.endOf(ctx, &w.op, err, s)
+		return r, err
+	}
+	return s.conn.answered(ctx, w, r), nil
 }
 
 func (s *stmt) CheckNamedValue(v *driver.NamedValue) error {

@@ -76,7 +76,11 @@ func (p queryPart) QueryContext(ctx context.Context, query string, args []driver
 	} else {
 		r, err = queryOld(ctx, c.oldQuery, query, args)
 	}
-	return c.queryDone(ctx, w, r, err)
+	if err != nil {
+		return c.unanswered(ctx, w, r, err)
+	}
+	c.took(&w.op, 1)
+	return c.answered(ctx, w, r), nil
 }
 
 // Query is the driver's own, if it has one.
@@ -85,12 +89,18 @@ func (p queryPart) Query(query string, args []driver.Value) (driver.Rows, error)
 	if !ok {
 		return p.QueryContext(context.Background(), query, named(args))
 	}
-	w := p.c.beginQuery(context.Background(), profiler.Now(), query, false)
+	ctx := context.Background()
+	w := p.c.beginQuery(ctx, profiler.Now(), query, false)
 	r, err := q.Query(query, args)
-	return p.c.queryDone(context.Background(), w, r, err)
+	if err != nil {
+		return p.c.unanswered(ctx, w, r, err)
+	}
+	p.c.took(&w.op, 1)
+	return p.c.answered(ctx, w, r), nil
 }
 
-func (c *sqlConn) queryDone(ctx context.Context, w *rows, r driver.Rows, err error) (driver.Rows, error) {
+// unanswered ends a query that failed, or that goes on as Prepare and Stmt.
+func (c *sqlConn) unanswered(ctx context.Context, w *rows, r driver.Rows, err error) (driver.Rows, error) {
 	if err == driver.ErrSkip {
 		c.declined = w.op.Started()
 		c.wire.declined(&w.op)
@@ -98,7 +108,8 @@ func (c *sqlConn) queryDone(ctx context.Context, w *rows, r driver.Rows, err err
 		return r, err
 	}
 	c.took(&w.op, 1)
-	return c.rowsOf(ctx, w, r, err, nil)
+	c.end(ctx, &w.op, err)
+	return r, err
 }
 
 type resetPart struct{ c *sqlConn }

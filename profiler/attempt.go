@@ -54,9 +54,10 @@ func (o *Op) GiveUp(ctx context.Context, err error) {
 		if o.n == 1 {
 			m = MeasureFirstQuery
 		}
-		c.s.record(m, o.outcome, o.first.Sub(o.start))
 		if c.p.whole.Load() {
-			c.s.record(MeasureOperation, o.outcome, o.first.Sub(o.start))
+			c.s.recordWhole(m, o.outcome, o.first.Sub(o.start))
+		} else {
+			c.s.record(m, o.outcome, o.first.Sub(o.start))
 		}
 		if c.p.wants(o.m) {
 			o.report(ctx, KindFirstResponse, 0, err)

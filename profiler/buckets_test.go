@@ -7,7 +7,7 @@ import (
 
 func TestBucketsHoldAllThatIsCounted(t *testing.T) {
 	dist := func(ds ...time.Duration) *Distribution {
-		var h histogram
+		var h lazyHistogram
 		for _, d := range ds {
 			h.record(d)
 		}

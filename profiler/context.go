@@ -40,6 +40,10 @@ func markOf(ctx context.Context) *mark {
 	if !marks.Load() || ctx == nil {
 		return nil
 	}
+	return findMark(ctx)
+}
+
+func findMark(ctx context.Context) *mark {
 	if m, ok := ctx.(*marked); ok {
 		return &m.mark
 	}

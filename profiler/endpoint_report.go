@@ -30,9 +30,10 @@ func (t *target) report(role Role) (e EndpointReport, ok bool) {
 				}
 			}
 		}
-		if h := s.queuedAll.Load(); h != nil {
-			h.addTo(e.distribution(MeasureWait, OK))
-			h.addTo(e.distribution(MeasureQueued, OK))
+		e.addBoth(&s.queuedAll, MeasureWait, MeasureQueued, OK)
+		for o := range numOutcomes {
+			e.addBoth(&s.wholeFirst[o], MeasureFirstQuery, MeasureOperation, o)
+			e.addBoth(&s.wholeReused[o], MeasureReusedQuery, MeasureOperation, o)
 		}
 		e.Created += s.created.Load()
 		for p := range Phases {
@@ -129,6 +130,17 @@ func (e *EndpointReport) distribution(m Measure, o Outcome) *Distribution {
 		e.dist[m][o] = new(Distribution)
 	}
 	return e.dist[m][o]
+}
+
+// addBoth adds what l holds, which counts in two measures, to both.
+func (e *EndpointReport) addBoth(l *lazyHistogram, m, n Measure, o Outcome) {
+	if l.Load() == nil {
+		return
+	}
+	var d Distribution
+	l.addTo(&d)
+	e.distribution(m, o).Merge(&d)
+	e.distribution(n, o).Merge(&d)
 }
 
 func count(m *map[string]int64, k string, n int64) {

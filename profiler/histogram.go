@@ -22,9 +22,10 @@ import (
 // count, or for wide buckets the sum, can reach its end, the word is moved to emptied. A snapshot taken while others record may lack
 // what is on that way; minimum and maximum always cover what it counts.
 type histogram struct {
-	min, max atomic.Int64 // nanoseconds plus one: 0 means none yet
-	over     atomic.Int64 // nanoseconds of what lies above the last regular bucket
-	buckets  [numBuckets]atomic.Uint64
+	max     atomic.Int64 // nanoseconds plus one: 0 means none yet
+	min     atomic.Int64 // by how many nanoseconds it is less than the longest Duration: 0 means none yet
+	over    atomic.Int64 // nanoseconds of what lies above the last regular bucket
+	buckets [numBuckets]atomic.Uint64
 
 	mu      sync.Mutex       // orders those who empty and those who take a snapshot
 	emptied map[int]*emptied // mu: by bucket
@@ -39,6 +40,8 @@ type emptied struct {
 const (
 	countShift = 44
 	sumMask    = 1<<countShift - 1
+	// full are the highest bits of count and sum. At one of them the bucket is emptied, so that those who add meanwhile find as much room again.
+	full = 1<<63 | 1<<(countShift-1)
 )
 
 const (
@@ -53,15 +56,10 @@ const (
 // rounding to whole nanoseconds, which matters below 2 µs.
 const RelativeError = 0.0222
 
-// bucket is what recording needs to know of one.
-type bucket struct {
-	least  time.Duration // at or below its shortest duration, by less than 1 ns
-	fullAt uint64        // the count at which it is emptied
-}
-
 // cell is what the durations have in common that share their highest six bits.
 type cell struct {
-	edge  time.Duration // the longest of the bucket below; whatever is longer is in the next
+	edge  time.Duration // the longest of the bucket below; whatever is longer is in the next, and exceeds its least by what it exceeds this
+	least time.Duration // of the bucket below
 	below int           // that bucket
 }
 
@@ -73,8 +71,9 @@ const (
 )
 
 var (
-	bucketTable [numBuckets]bucket
-	cellTable   [cells]cell
+	// least is at or below the shortest duration of each bucket, by less than 1 ns.
+	least     [numBuckets]time.Duration
+	cellTable [cells]cell
 )
 
 // edge is the longest duration of bucket i, which is not the last.
@@ -83,13 +82,8 @@ func edge(i int) time.Duration {
 }
 
 func init() {
-	for i := range bucketTable {
-		b := &bucketTable[i]
-		if i > 0 {
-			b.least = edge(i - 1)
-		}
-		// Half of what the word holds, so that those who add while it is emptied find room.
-		b.fullAt = uint64(min(1<<19, sumMask/2/float64(edge(i)-b.least+1)))
+	for i := 1; i < numBuckets; i++ {
+		least[i] = edge(i - 1)
 	}
 	below := 0
 	for c := range cellTable {
@@ -97,27 +91,31 @@ func init() {
 		for below < numBuckets-1 && edge(below) < first {
 			below++
 		}
-		cellTable[c] = cell{edge: math.MaxInt64, below: below}
+		cellTable[c] = cell{edge: math.MaxInt64, least: least[below], below: below}
 		if below < numBuckets-1 {
 			cellTable[c].edge = edge(below)
 		}
 	}
 }
 
+// place is the bucket that holds d, and by what d, which is not negative, exceeds the least of that bucket.
+func place(d time.Duration) (bucket int, excess time.Duration) {
+	e := bits.Len64(uint64(max(d, 1<<minBits))) - 1
+	if e >= maxBits {
+		return numBuckets - 1, 0
+	}
+	// The shift leaves the first bit in front of the cell's own, which counts the cells of the power of two below as well.
+	c := &cellTable[e<<cellBits+int(max(d, 1<<minBits)>>((e-cellBits)&63))-(minBits+1)<<cellBits]
+	if d > c.edge {
+		return c.below + 1, d - c.edge
+	}
+	return c.below, d - c.least
+}
+
 // bucketOf is the index of the bucket that holds d.
 func bucketOf(d time.Duration) int {
-	if d < 1<<minBits {
-		return 0
-	}
-	e := bits.Len64(uint64(d)) - 1
-	if e >= maxBits {
-		return numBuckets - 1
-	}
-	c := &cellTable[(e-minBits)<<cellBits|int(d>>(e-cellBits))&(1<<cellBits-1)]
-	if d > c.edge {
-		return c.below + 1
-	}
-	return c.below
+	i, _ := place(d)
+	return i
 }
 
 // middle is the geometric middle of bucket i, one of the regular ones.
@@ -125,29 +123,58 @@ func middle(i int) time.Duration {
 	return time.Duration(math.Round(math.Exp2((float64(i)-0.5)/subBuckets+minExp) * 1e9))
 }
 
-func (h *histogram) record(d time.Duration) {
-	d = min(max(d, 0), math.MaxInt64-1)
-	v := int64(d) + 1
-	for m := h.max.Load(); v > m; m = h.max.Load() {
-		if h.max.CompareAndSwap(m, v) {
-			break
-		}
+// lazyHistogram makes its histogram at the first duration. The zero value is ready.
+type lazyHistogram struct{ atomic.Pointer[histogram] }
+
+func (l *lazyHistogram) record(d time.Duration) {
+	h := l.Load()
+	if h == nil {
+		h = l.make()
 	}
-	for m := h.min.Load(); m == 0 || v < m; m = h.min.Load() {
-		if h.min.CompareAndSwap(m, v) {
-			break
-		}
+	d = max(d, 0)
+	if int64(d) >= h.max.Load() || math.MaxInt64-int64(d) > h.min.Load() {
+		h.extreme(d)
 	}
-	i := bucketOf(d)
+	i, excess := place(d)
 	if i == numBuckets-1 {
-		if h.over.Add(int64(d)) < 0 {
-			h.over.Store(math.MaxInt64)
-		}
-		d = bucketTable[i].least
+		h.tooLong(d)
 	}
-	b := &bucketTable[i]
-	if w := h.buckets[i].Add(1<<countShift | uint64(d-b.least)); w>>countShift >= b.fullAt {
+	if w := h.buckets[i].Add(1<<countShift | uint64(excess)); w&full != 0 {
 		h.empty(i)
+	}
+}
+
+func (l *lazyHistogram) make() *histogram {
+	l.CompareAndSwap(nil, new(histogram))
+	return l.Load()
+}
+
+// addTo adds what l holds to d.
+func (l *lazyHistogram) addTo(d *Distribution) {
+	if h := l.Load(); h != nil {
+		h.addTo(d)
+	}
+}
+
+// extreme lets minimum and maximum cover d.
+func (h *histogram) extreme(d time.Duration) {
+	raise(&h.max, min(int64(d), math.MaxInt64-1)+1)
+	raise(&h.min, math.MaxInt64-int64(d))
+}
+
+// raise makes v at least to.
+func raise(v *atomic.Int64, to int64) {
+	for m := v.Load(); to > m; m = v.Load() {
+		if v.CompareAndSwap(m, to) {
+			break
+		}
+	}
+}
+
+// tooLong adds a d that is above the last regular bucket to the sum.
+func (h *histogram) tooLong(d time.Duration) {
+	if h.over.Add(int64(d)) < 0 {
+		h.over.Store(math.MaxInt64)
 	}
 }
 
@@ -181,13 +208,13 @@ func (h *histogram) addTo(d *Distribution) {
 		o.buckets[i] = n
 		o.Count += n
 		if i < numBuckets-1 {
-			o.Sum += sum + time.Duration(n)*bucketTable[i].least
+			o.Sum += sum + time.Duration(n)*least[i]
 		}
 	}
 	h.mu.Unlock()
 	if o.Sum += time.Duration(h.over.Load()); o.Sum < 0 {
 		o.Sum = math.MaxInt64
 	}
-	o.Min, o.Max = time.Duration(h.min.Load()-1), time.Duration(h.max.Load()-1)
+	o.Min, o.Max = time.Duration(math.MaxInt64-h.min.Load()), time.Duration(h.max.Load()-1)
 	d.Merge(&o)
 }

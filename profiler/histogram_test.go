@@ -113,7 +113,7 @@ func TestQuantilesAreWithinRelativeError(t *testing.T) {
 		},
 		"one value": func() time.Duration { return 1234567 },
 	} {
-		var h histogram
+		var h lazyHistogram
 		var all []time.Duration
 		for range 5000 {
 			d := draw()
@@ -136,7 +136,7 @@ func TestQuantilesAreWithinRelativeError(t *testing.T) {
 }
 
 func TestCountSumMinAndMaxAreExactUnderConcurrency(t *testing.T) {
-	var h histogram
+	var h lazyHistogram
 	var wg sync.WaitGroup
 	const workers, each = 8, 5000
 	stop := make(chan struct{})
@@ -173,7 +173,7 @@ func TestCountSumMinAndMaxAreExactUnderConcurrency(t *testing.T) {
 
 func TestZeroNegativeAndHugeValues(t *testing.T) {
 	dist := func(ds ...time.Duration) Distribution {
-		var h histogram
+		var h lazyHistogram
 		for _, d := range ds {
 			h.record(d)
 		}
@@ -203,7 +203,7 @@ func TestZeroNegativeAndHugeValues(t *testing.T) {
 }
 
 func TestMergeAndSubAreInverse(t *testing.T) {
-	var h, g histogram
+	var h, g lazyHistogram
 	h.record(0) // a minimum of 0 is one, too
 	h.record(3 * time.Millisecond)
 	var early Distribution
@@ -243,14 +243,14 @@ func TestMergeAndSubAreInverse(t *testing.T) {
 
 func BenchmarkRecord(b *testing.B) {
 	b.Run("serial", func(b *testing.B) {
-		var h histogram
+		var h lazyHistogram
 		b.ReportAllocs()
 		for i := range b.N {
 			h.record(time.Duration(100_000 + i&0xffff))
 		}
 	})
 	b.Run("parallel", func(b *testing.B) {
-		var h histogram
+		var h lazyHistogram
 		b.ReportAllocs()
 		b.RunParallel(func(pb *testing.PB) {
 			for i := 0; pb.Next(); i++ {
@@ -262,7 +262,7 @@ func BenchmarkRecord(b *testing.B) {
 
 // A bucket's word holds about half a million, and a few thousand of those that are minutes long.
 func TestBucketsThatAreFullLoseNothing(t *testing.T) {
-	var h histogram
+	var h lazyHistogram
 	var sum time.Duration
 	for _, v := range []struct {
 		d time.Duration

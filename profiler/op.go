@@ -105,23 +105,28 @@ func (o *Op) Outcome() Outcome { return o.outcome }
 
 // ran uses the operation up: it has its number, and the idle time and the wait that led to it.
 func (o *Op) ran(at Instant) {
-	c := o.c
-	u := &c.use
+	u := &o.c.use
 	u.n = o.n
 	u.opsNow++
 	u.idle, u.waitKnown, u.shown = 0, false, true
 	u.holding.set(held, o.n, at)
 	if o.waitKnown {
-		c.s.recordWait(o.wait, o.queued)
+		o.waited()
 	}
 }
 
+func (o *Op) waited() { o.c.s.recordWait(o.wait, o.queued) }
+
 // Responded says that the first response came at the instant at. Later calls change nothing.
 func (o *Op) Responded(ctx context.Context, at Instant, err error) {
-	c := o.c
-	if c == nil || o.first.Known() {
-		return
+	if o.c != nil && !o.first.Known() {
+		o.responded(ctx, at, err, false)
 	}
+}
+
+// responded is Responded; whole says that the response is the operation's end, and MeasureOperation asked for.
+func (o *Op) responded(ctx context.Context, at Instant, err error, whole bool) {
+	c := o.c
 	if !at.Known() {
 		at = Now()
 	}
@@ -137,7 +142,11 @@ func (o *Op) Responded(ctx context.Context, at Instant, err error) {
 	if o.n == 1 {
 		m = MeasureFirstQuery
 	}
-	c.s.record(m, o.outcome, at.Sub(o.start))
+	if whole {
+		c.s.recordWhole(m, o.outcome, at.Sub(o.start))
+	} else {
+		c.s.record(m, o.outcome, at.Sub(o.start))
+	}
 	if o.idle > 0 {
 		c.s.afterIdle(o.idle, o.outcome, at.Sub(o.start))
 	}
@@ -164,8 +173,9 @@ func (o *Op) End(ctx context.Context, at Instant, err error) {
 	if !at.Known() {
 		at = Now()
 	}
+	whole := c.p.whole.Load()
 	if !o.first.Known() {
-		o.Responded(ctx, at, err)
+		o.responded(ctx, at, err, whole)
 	} else if !o.quiet {
 		if err != nil && o.outcome == OK {
 			o.outcome = classifyIn(ctx, err)
@@ -177,9 +187,9 @@ func (o *Op) End(ctx context.Context, at Instant, err error) {
 				c.s.rowsConsumer.Add(int64(o.Consumer))
 			}
 		}
-	}
-	if c.p.whole.Load() && !o.quiet {
-		c.s.record(MeasureOperation, o.outcome, at.Sub(o.start))
+		if whole {
+			c.s.record(MeasureOperation, o.outcome, at.Sub(o.start))
+		}
 	}
 	if o.Prepared != NotPrepared && !o.quiet {
 		c.s.prepared[o.Prepared].Add(1)

@@ -31,14 +31,7 @@ type target struct {
 // gauge counts what goes on now, and keeps the most there ever was at once.
 type gauge struct{ now, most atomic.Int64 }
 
-func (g *gauge) begin() {
-	n := g.now.Add(1)
-	for m := g.most.Load(); n > m; m = g.most.Load() {
-		if g.most.CompareAndSwap(m, n) {
-			break
-		}
-	}
-}
+func (g *gauge) begin() { raise(&g.most, g.now.Add(1)) }
 
 func (g *gauge) end() { g.now.Add(-1) }
 
@@ -55,8 +48,10 @@ func (t *target) get(r Role, id uint64) *series {
 type series struct {
 	of        Endpoint
 	making    *gauge // the target's, for the role
-	durations [NumMeasures][numOutcomes]atomic.Pointer[histogram]
-	queuedAll atomic.Pointer[histogram] // waits in which no create was: part of MeasureWait and, the same, of MeasureQueued
+	durations [NumMeasures][numOutcomes]lazyHistogram
+	queuedAll lazyHistogram // waits in which no create was: part of MeasureWait and, the same, of MeasureQueued
+	// Operations whose first response was their end: part of MeasureFirstQuery or MeasureReusedQuery and, the same, of MeasureOperation.
+	wholeFirst, wholeReused [numOutcomes]lazyHistogram
 
 	created   atomic.Int64 // creates that ended well
 	failed    [NumPhases]atomic.Pointer[[numClasses]atomic.Int64]
@@ -87,14 +82,15 @@ type series struct {
 	silent                   atomic.Int64    // how many did not
 }
 
-func (s *series) record(m Measure, o Outcome, d time.Duration) {
-	p := &s.durations[m][o]
-	h := p.Load()
-	if h == nil {
-		p.CompareAndSwap(nil, new(histogram))
-		h = p.Load()
+func (s *series) record(m Measure, o Outcome, d time.Duration) { s.durations[m][o].record(d) }
+
+// recordWhole records an operation whose first response, counted in m, was its end: in one step.
+func (s *series) recordWhole(m Measure, o Outcome, d time.Duration) {
+	if m == MeasureFirstQuery {
+		s.wholeFirst[o].record(d)
+	} else {
+		s.wholeReused[o].record(d)
 	}
-	h.record(d)
 }
 
 // recordWait records a wait and its part that was no create: in one step where both are the same, as for nearly all operations.
@@ -104,12 +100,7 @@ func (s *series) recordWait(wait, queued time.Duration) {
 		s.record(MeasureQueued, OK, queued)
 		return
 	}
-	h := s.queuedAll.Load()
-	if h == nil {
-		s.queuedAll.CompareAndSwap(nil, new(histogram))
-		h = s.queuedAll.Load()
-	}
-	h.record(wait)
+	s.queuedAll.record(wait)
 }
 
 func (s *series) fail(p Phase, c ErrorClass) {
@@ -130,11 +121,7 @@ const slowFailure = time.Second
 func (s *series) afterIdle(idle time.Duration, o Outcome, took time.Duration) {
 	switch {
 	case o == OK:
-		for m := s.answeredIdle.Load(); int64(idle) > m; m = s.answeredIdle.Load() {
-			if s.answeredIdle.CompareAndSwap(m, int64(idle)) {
-				break
-			}
-		}
+		raise(&s.answeredIdle, int64(idle))
 	case o == Timeout || o == Canceled || took >= slowFailure:
 		s.silent.Add(1)
 		for m := s.silentIdle.Load(); m == 0 || int64(idle) < m; m = s.silentIdle.Load() {

@@ -85,7 +85,7 @@ func (c *Conn) CheckedOut(ctx context.Context, asked, at Instant) (unmarked bool
 		return false
 	}
 	if u.unseen && u.since.Known() && u.lastEnd.Known() {
-		c.checkedIn(u.lastEnd)
+		c.CheckedIn(u.lastEnd)
 	}
 	u.opsNow = 0
 	m := markOf(ctx)
@@ -143,11 +143,6 @@ func (c *Conn) CheckedIn(at Instant) {
 			at = Now()
 		}
 	}
-	c.checkedIn(at)
-}
-
-func (c *Conn) checkedIn(at Instant) {
-	u := &c.use
 	if u.since.Known() {
 		c.s.record(MeasureUse, OK, max(0, at.Sub(u.since)))
 	}
