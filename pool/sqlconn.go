@@ -165,12 +165,9 @@ func (c *sqlConn) checkedOut(ctx context.Context) {
 }
 
 // markedBy is where to look for the mark of an operation under ctx: once a checkout, not twice. The operation that caused the checkout
-// has its very context.
+// has its very context. Ask it only if there is such a context (plain).
 func (c *sqlConn) markedBy(ctx context.Context) context.Context {
 	p := c.plain
-	if p == nil {
-		return ctx
-	}
 	c.plain = nil
 	if reflect.TypeOf(ctx).Kind() == reflect.Pointer && p == ctx { // other kinds may not be comparable
 		return context.Background()
@@ -181,7 +178,11 @@ func (c *sqlConn) markedBy(ctx context.Context) context.Context {
 // begin begins op, the caller's variable: an Op is large enough for a copy to show in what an operation costs.
 func (c *sqlConn) begin(ctx context.Context, op *profiler.Op, k profiler.OpKind, at profiler.Instant, text string, goesOn bool) {
 	c.declined = 0
-	c.of.BeginIn(op, c.markedBy(ctx), k, at)
+	marked := ctx
+	if c.plain != nil {
+		marked = c.markedBy(ctx)
+	}
+	c.of.BeginIn(op, marked, k, at)
 	op.Text = text
 	if c.wire.meter != nil {
 		c.wire.begin(ctx, op, goesOn)

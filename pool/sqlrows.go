@@ -42,7 +42,11 @@ func (c *sqlConn) beginQuery(ctx context.Context, at profiler.Instant, text stri
 	if c.busy || c.ops != 0 {
 		w = new(rows)
 	}
-	c.of.BeginIn(&w.op, c.markedBy(ctx), profiler.OpQuery, at)
+	marked := ctx
+	if c.plain != nil {
+		marked = c.markedBy(ctx)
+	}
+	c.of.BeginIn(&w.op, marked, profiler.OpQuery, at)
 	w.op.Text = text
 	if c.wire.meter != nil {
 		c.wire.begin(ctx, &w.op, goesOn)

@@ -173,6 +173,7 @@ func (o *Op) End(ctx context.Context, at Instant, err error) {
 	if !at.Known() {
 		at = Now()
 	}
+	c.use.lastEnd = at
 	whole := c.p.whole.Load()
 	if !o.first.Known() {
 		o.responded(ctx, at, err, whole)
@@ -180,28 +181,35 @@ func (o *Op) End(ctx context.Context, at Instant, err error) {
 		if err != nil && o.outcome == OK {
 			o.outcome = classifyIn(ctx, err)
 		}
-		if o.kind == OpQuery || o.kind == OpBatch || o.kind == OpCopy {
-			c.s.record(MeasureRows, o.outcome, at.Sub(o.first))
-			if o.Driver+o.Consumer > 0 {
-				c.s.rowsDriver.Add(int64(o.Driver))
-				c.s.rowsConsumer.Add(int64(o.Consumer))
-			}
-		}
-		if whole {
-			c.s.record(MeasureOperation, o.outcome, at.Sub(o.start))
-		}
+		o.recordRows(at, whole)
 	}
-	if o.Prepared != NotPrepared && !o.quiet {
-		c.s.prepared[o.Prepared].Add(1)
-	}
-	c.use.lastEnd = at
 	if c.use.unseen {
 		c.use.holding.set(idle, c.use.n, at)
 	}
-	if !o.quiet && c.p.wants(o.m) {
-		o.report(ctx, KindOperation, at, err)
+	if !o.quiet {
+		if o.Prepared != NotPrepared {
+			c.s.prepared[o.Prepared].Add(1)
+		}
+		if c.p.wants(o.m) {
+			o.report(ctx, KindOperation, at, err)
+		}
 	}
 	o.c = nil
+}
+
+// recordRows records what came after the first response.
+func (o *Op) recordRows(at Instant, whole bool) {
+	s := o.c.s
+	if o.kind == OpQuery || o.kind == OpBatch || o.kind == OpCopy {
+		if o.Driver+o.Consumer > 0 {
+			s.rowsDriver.Add(int64(o.Driver))
+			s.rowsConsumer.Add(int64(o.Consumer))
+		}
+		s.record(MeasureRows, o.outcome, at.Sub(o.first))
+	}
+	if whole {
+		s.record(MeasureOperation, o.outcome, at.Sub(o.start))
+	}
 }
 
 // Skip ends an operation that never was one: the driver declined it (driver.ErrSkip), or the connection was found dead before anything

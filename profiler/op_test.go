@@ -102,6 +102,20 @@ func TestWholeOperationsAreCollectedOnceAskedFor(t *testing.T) {
 	})
 }
 
+// An operation whose first response is its end is recorded once, and counts in both measures.
+func TestAWholeOperationWithoutRowsCountsInBothMeasures(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		p, c := ready()
+		p.CollectOperations()
+		op(context.Background(), c, OpExec, 3*ms, 0, nil)
+		op(context.Background(), c, OpExec, 4*ms, 0, nil)
+		op(context.Background(), c, OpExec, 5*ms, 0, nil)
+		wantMeasure(t, p, MeasureFirstQuery, 1, 3*ms)
+		wantMeasure(t, p, MeasureReusedQuery, 2, 9*ms)
+		wantMeasure(t, p, MeasureOperation, 3, 12*ms)
+	})
+}
+
 func TestAnOperationIsReportedOnceAtEachEnd(t *testing.T) {
 	var r recorder
 	_, c := ready(&r)

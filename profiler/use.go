@@ -62,11 +62,12 @@ func (u *use) forget() {
 // begun says that this use began at the instant at, and ends the idle time before it.
 func (c *Conn) begun(at Instant) {
 	u := &c.use
-	if u.returned.Known() {
-		u.idle = max(0, at.Sub(u.returned))
+	returned := u.returned
+	u.since, u.returned = at, 0
+	if returned.Known() {
+		u.idle = max(0, at.Sub(returned))
 		c.s.record(MeasureIdle, OK, u.idle)
 	}
-	u.since, u.returned = at, 0
 }
 
 // CheckedOut says that the pool gave the connection to a caller at the instant at; asked is when the caller asked, zero if not known
@@ -88,6 +89,9 @@ func (c *Conn) CheckedOut(ctx context.Context, asked, at Instant) (unmarked bool
 		c.CheckedIn(u.lastEnd)
 	}
 	u.opsNow = 0
+	if !at.Known() && !asked.Known() && !marks.Load() {
+		return false // since stays zero: the first operation sets it
+	}
 	m := markOf(ctx)
 	unmarked = m == nil && marks.Load()
 	if !asked.Known() {
@@ -143,13 +147,14 @@ func (c *Conn) CheckedIn(at Instant) {
 			at = Now()
 		}
 	}
-	if u.since.Known() {
-		c.s.record(MeasureUse, OK, max(0, at.Sub(u.since)))
-	}
+	since := u.since
 	u.since, u.returned, u.waitKnown = 0, at, false
 	if u.shown {
 		u.shown = false
 		u.holding.set(idle, u.n, at)
+	}
+	if since.Known() {
+		c.s.record(MeasureUse, OK, max(0, at.Sub(since)))
 	}
 }
 
