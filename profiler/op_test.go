@@ -107,9 +107,11 @@ func TestAWholeOperationWithoutRowsCountsInBothMeasures(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		p, c := ready()
 		p.CollectOperations()
-		op(context.Background(), c, OpExec, 3*ms, 0, nil)
-		op(context.Background(), c, OpExec, 4*ms, 0, nil)
-		op(context.Background(), c, OpExec, 5*ms, 0, nil)
+		for _, d := range []time.Duration{3 * ms, 4 * ms, 5 * ms} {
+			o := c.Begin(context.Background(), OpExec, Now())
+			pass(d)
+			o.End(context.Background(), Now(), nil)
+		}
 		wantMeasure(t, p, MeasureFirstQuery, 1, 3*ms)
 		wantMeasure(t, p, MeasureReusedQuery, 2, 9*ms)
 		wantMeasure(t, p, MeasureOperation, 3, 12*ms)
