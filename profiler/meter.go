@@ -48,8 +48,8 @@ func (o *Op) Wanted(ctx context.Context) bool {
 	if o.m != nil && o.m.sink != nil {
 		return true
 	}
-	for _, s := range p.Sinks {
-		if !p.declined(s, ctx, KindOperation, o.c, o.n) || !p.declined(s, ctx, KindFirstResponse, o.c, o.n) {
+	for _, k := range [...]Kind{KindOperation, KindFirstResponse} {
+		if p.wanting(0, ctx, k, o.c, o.n) < len(p.Sinks) {
 			return true
 		}
 	}

@@ -276,27 +276,19 @@ func (o *Op) report(ctx context.Context, k Kind, end Instant, err error) {
 	if o.unwanted {
 		return
 	}
-	for i, s := range p.Sinks {
-		if !p.declined(s, ctx, k, c, o.n) {
-			o.reportFrom(i, ctx, k, end, err)
-			return
-		}
-	}
-	if o.m != nil && o.m.sink != nil {
-		o.reportFrom(len(p.Sinks), ctx, k, end, err)
+	if i := p.wanting(0, ctx, k, c, o.n); i < len(p.Sinks) || o.m != nil && o.m.sink != nil {
+		o.reportFrom(i, ctx, k, end, err)
 	}
 }
 
-// reportFrom makes the event and gives it to Sinks[first], those after it that want it, and the caller's own.
-func (o *Op) reportFrom(first int, ctx context.Context, k Kind, end Instant, err error) {
+// reportFrom makes the event and gives it to Sinks[i], those after it that want it, and the caller's own.
+func (o *Op) reportFrom(i int, ctx context.Context, k Kind, end Instant, err error) {
 	c := o.c
 	p := c.p
 	e := Event{Kind: k, Conn: c}
 	o.operation(&e.Op, end, err)
-	for i := first; i < len(p.Sinks); i++ {
-		if i == first || !p.declined(p.Sinks[i], ctx, k, c, o.n) {
-			p.call(p.Sinks[i], ctx, &e)
-		}
+	for ; i < len(p.Sinks); i = p.wanting(i+1, ctx, k, c, o.n) {
+		p.call(p.Sinks[i], ctx, &e)
 	}
 	if o.m != nil && o.m.sink != nil {
 		p.call(o.m.sink, ctx, &e)

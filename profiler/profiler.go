@@ -111,19 +111,21 @@ func (p *Profiler) emit(ctx context.Context, m *mark, e *Event) {
 	}
 }
 
-// declined asks a Decliner, and keeps one that panics from the host.
-func (p *Profiler) declined(s Sink, ctx context.Context, k Kind, c *Conn, n uint64) (no bool) {
-	d, ok := s.(Decliner)
-	if !ok {
-		return false
-	}
+// wanting is the first of Sinks[from:] that wants to be told of an operation, len(Sinks) if none does. A Decliner that panics does not want,
+// and is kept from the host.
+func (p *Profiler) wanting(from int, ctx context.Context, k Kind, c *Conn, n uint64) (i int) {
 	defer func() {
 		if recover() != nil {
 			p.panics.Add(1)
-			no = true
+			i = p.wanting(i+1, ctx, k, c, n)
 		}
 	}()
-	return !d.Wants(ctx, k, c, n)
+	for i = from; i < len(p.Sinks); i++ {
+		if d, ok := p.Sinks[i].(Decliner); !ok || d.Wants(ctx, k, c, n) {
+			break
+		}
+	}
+	return i
 }
 
 // call keeps a panicking Sink from the host.

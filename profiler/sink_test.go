@@ -90,6 +90,33 @@ func TestAPanickingSinkIsCountedAndDisturbsNobody(t *testing.T) {
 	}
 }
 
+// frail panics when it is asked.
+type frail struct{ recorder }
+
+func (*frail) Wants(context.Context, Kind, *Conn, uint64) bool { panic("decliner") }
+
+func TestADeclinerThatPanicsIsNotToldAndDisturbsNobody(t *testing.T) {
+	var before, after choosy
+	var bad, worse frail
+	var all recorder
+	p, c := ready(&before, &bad, &worse, &after, &all)
+	op(context.Background(), c, OpExec, 0, 0, nil) // the first: choosy wants it
+	op(context.Background(), c, OpExec, 0, 0, nil)
+	first := []Kind{KindCreate, KindFirstResponse, KindOperation}
+	if !slices.Equal(before.kinds(), first) || !slices.Equal(after.kinds(), first) {
+		t.Errorf("those who declined the second got %v, %v", before.kinds(), after.kinds())
+	}
+	if want := append(first, first[1:]...); !slices.Equal(all.kinds(), want) {
+		t.Errorf("who declines nothing got %v", all.kinds())
+	}
+	if want := first[:1]; !slices.Equal(bad.kinds(), want) || !slices.Equal(worse.kinds(), want) {
+		t.Errorf("those who panic got %v, %v", bad.kinds(), worse.kinds())
+	}
+	if n := p.Report().SinkPanics; n != 8 {
+		t.Errorf("%d panics counted, want 8", n)
+	}
+}
+
 func TestANilSinkPanicsAtOnce(t *testing.T) {
 	for name, f := range map[string]func(){
 		"WithSink":  func() { WithSink(context.Background(), nil) },
