@@ -107,7 +107,6 @@ func (c *sqlConn) unanswered(ctx context.Context, w *rows, r driver.Rows, err er
 		w.op.Skip(false)
 		return r, err
 	}
-	c.took(&w.op, 1)
 	c.end(ctx, &w.op, err)
 	return r, err
 }

@@ -111,11 +111,9 @@ func (o *Op) ran(at Instant) {
 	u.idle, u.waitKnown, u.shown = 0, false, true
 	u.holding.set(held, o.n, at)
 	if o.waitKnown {
-		o.waited()
+		o.c.s.recordWait(o.wait, o.queued)
 	}
 }
-
-func (o *Op) waited() { o.c.s.recordWait(o.wait, o.queued) }
 
 // Responded says that the first response came at the instant at. Later calls change nothing.
 func (o *Op) Responded(ctx context.Context, at Instant, err error) {
