@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"reflect"
 	"sync"
 	"sync/atomic"
 
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/metric/noop"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
 	"github.com/connprof/connprof/profiler"
@@ -17,16 +19,24 @@ import (
 
 // Register makes instruments of mp of p's connection metrics, all but the durations that come with each use of a connection (those stay a
 // Producer's, whose WithoutConnections is then to be set). mp's views, limits and exemplars apply to them, and each of its readers has them
-// in its own temporality; explicit boundaries are advised to it, DefaultBoundaries. nil stands for the global MeterProvider.
+// in its own temporality; explicit boundaries are advised to it, DefaultBoundaries. nil stands for the global MeterProvider, which may be set
+// later: what it then has begins as below, with the durations of creates that came after. A nil p has nothing to register.
 //
-// Creates are recorded when they end, counters and pools are read when a reader collects. stop ends both. The counters begin with what p had
-// counted before, the durations with the call. An error comes with a stop that undoes what was done.
+// Creates are recorded when they end, counters and pools are read when a reader collects. The counters begin with what p had counted before,
+// the durations with the call. stop ends both: once it has returned, nothing more is recorded. It waits for a collection that is going on,
+// so it must not be called from one, nor from inside a pool's callback. It may be called more than once, concurrently, and after mp was
+// shut down. Profilers of one provider add up, and a Profiler may have several providers; a second call for both the same, which would count
+// everything twice, is an error until the first was stopped. An error comes with a stop that undoes what was done.
 func Register(p *profiler.Profiler, mp metric.MeterProvider) (stop func() error, err error) {
 	if p == nil {
 		return func() error { return nil }, nil
 	}
 	if mp == nil {
 		mp = otel.GetMeterProvider()
+	}
+	forget, ok := remember(p, mp)
+	if !ok {
+		return func() error { return nil }, errors.New("otelmetric: Register: this Profiler is registered with this MeterProvider already")
 	}
 	m := mp.Meter(scopeName, metric.WithSchemaURL(schemaURL))
 	c := new(creates)
@@ -35,6 +45,9 @@ func Register(p *profiler.Profiler, mp metric.MeterProvider) (stop func() error,
 		h, err := m.Float64Histogram(d.name, metric.WithUnit(d.unit), metric.WithDescription(d.text),
 			metric.WithExplicitBucketBoundaries(DefaultBoundaries...))
 		errs = append(errs, err)
+		if h == nil {
+			return noop.Float64Histogram{}
+		}
 		return h
 	}
 	c.create, c.phase = histogram(connectionCreateTime), histogram(phaseDuration)
@@ -50,26 +63,52 @@ func Register(p *profiler.Profiler, mp metric.MeterProvider) (stop func() error,
 			i, err = m.Int64ObservableUpDownCounter(n.name, metric.WithUnit(n.unit), metric.WithDescription(n.text))
 		}
 		errs = append(errs, err)
-		observed[n.name], all = i, append(all, i)
+		if i != nil {
+			observed[n.name], all = i, append(all, i)
+		}
 	}
 	reg, err := m.RegisterCallback(func(_ context.Context, o metric.Observer) error {
 		r := p.Report()
 		for _, n := range new(collection).with(&r).numbers() {
+			i := observed[n.name]
+			if i == nil {
+				continue
+			}
 			for _, point := range n.sum.DataPoints {
-				o.ObserveInt64(observed[n.name], point.Value, metric.WithAttributeSet(point.Attributes))
+				o.ObserveInt64(i, point.Value, metric.WithAttributeSet(point.Attributes))
 			}
 		}
 		return nil
 	}, all...)
 	errs = append(errs, err)
 	stopCreates := p.ObserveCreates(c)
-	return func() error {
+	return sync.OnceValue(func() (err error) {
 		stopCreates()
-		if reg == nil {
-			return nil
+		c.stop()
+		if reg != nil {
+			err = reg.Unregister()
 		}
-		return reg.Unregister()
-	}, errors.Join(errs...)
+		forget()
+		return err
+	}), errors.Join(errs...)
+}
+
+// registered are the registrations that are not stopped.
+var registered sync.Map // of registration
+
+type registration struct {
+	p  *profiler.Profiler
+	mp metric.MeterProvider
+}
+
+// remember is not ok if p is registered with mp. What can't be compared is never taken for the same.
+func remember(p *profiler.Profiler, mp metric.MeterProvider) (forget func(), ok bool) {
+	if !reflect.ValueOf(mp).Comparable() {
+		return func() {}, true
+	}
+	r := registration{p, mp}
+	_, there := registered.LoadOrStore(r, struct{}{})
+	return func() { registered.Delete(r) }, !there
 }
 
 // with is a collection of totals, whose points' times nobody looks at.
@@ -81,6 +120,9 @@ func (c *collection) with(r *profiler.Report) *collection {
 // creates is a Sink that records the durations of creates.
 type creates struct {
 	create, phase metric.Float64Histogram
+
+	recording sync.RWMutex // held for reading by those who record
+	stopped   bool         // recording
 
 	mu       sync.Mutex                               // held while byTarget is replaced
 	byTarget atomic.Pointer[map[target]*prebuiltSets] // never written to once it is here
@@ -107,6 +149,11 @@ func (s *creates) Record(ctx context.Context, e profiler.Event) {
 	if e.Kind != profiler.KindCreate || cr == nil {
 		return
 	}
+	s.recording.RLock()
+	defer s.recording.RUnlock()
+	if s.stopped {
+		return
+	}
 	create, phase := s.create.Enabled(ctx), s.phase.Enabled(ctx)
 	if !create && !phase {
 		return
@@ -127,6 +174,13 @@ func (s *creates) Record(ctx context.Context, e profiler.Event) {
 			s.phase.Record(ctx, sp.Duration.Seconds(), sets.ofPhase(p, o)...)
 		}
 	}
+}
+
+// stop waits for those who are recording; others come too late.
+func (s *creates) stop() {
+	s.recording.Lock()
+	defer s.recording.Unlock()
+	s.stopped = true
 }
 
 func (s *creates) setsOf(t target) *prebuiltSets {

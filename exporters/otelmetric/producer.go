@@ -56,7 +56,8 @@ func New(p *profiler.Profiler) *Producer {
 }
 
 // Stop ends it: what is collected from then on has nothing of the Profiler, which the Producer lets go. With a Profiler that lives as long
-// as the reader there is no need to: shutting the reader down is enough.
+// as the reader there is no need to: shutting the reader down is enough. It waits for a collection that is going on, so it must not be called
+// from inside a pool's callback. It may be called more than once.
 func (m *Producer) Stop() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
