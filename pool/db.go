@@ -17,8 +17,8 @@ import (
 // and without creates that a caller made itself), and so in reports; dead connections are counted, with the time they had been idle, but
 // nothing says which operation met them, and callers who give up waiting leave no trace.
 //
-// A caller who gives up before it has a connection is counted as a wait that failed, and reported (profiler.KindWaitFailed), once some call
-// through the DB has met a connection: that tells whose it is.
+// How many callers wait is known (profiler.EndpointReport.Waiting), and a caller who gives up before it has a connection is counted as a wait
+// that failed, and reported (profiler.KindWaitFailed): both once some call through the DB has met a connection, which tells whose they are.
 type DB struct {
 	*sql.DB
 	asker profiler.Asker
@@ -33,11 +33,10 @@ func (d *DB) Query(query string, args ...any) (*sql.Rows, error) {
 }
 
 // QueryContext is sql.DB.QueryContext, stamped.
-func (d *DB) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+func (d *DB) QueryContext(ctx context.Context, query string, args ...any) (rows *sql.Rows, err error) {
 	ctx = d.asker.Asked(ctx)
-	rows, err := d.DB.QueryContext(ctx, query, args...)
-	d.asker.GaveUp(ctx, err)
-	return rows, err
+	defer func() { d.asker.Ended(ctx, err) }() // a driver may panic
+	return d.DB.QueryContext(ctx, query, args...)
 }
 
 // QueryRow is sql.DB.QueryRow, stamped.
@@ -48,8 +47,10 @@ func (d *DB) QueryRow(query string, args ...any) *sql.Row {
 // QueryRowContext is sql.DB.QueryRowContext, stamped.
 func (d *DB) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
 	ctx = d.asker.Asked(ctx)
+	var err error
+	defer func() { d.asker.Ended(ctx, err) }()
 	row := d.DB.QueryRowContext(ctx, query, args...)
-	d.asker.GaveUp(ctx, row.Err())
+	err = row.Err()
 	return row
 }
 
@@ -59,11 +60,10 @@ func (d *DB) Exec(query string, args ...any) (sql.Result, error) {
 }
 
 // ExecContext is sql.DB.ExecContext, stamped.
-func (d *DB) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
+func (d *DB) ExecContext(ctx context.Context, query string, args ...any) (r sql.Result, err error) {
 	ctx = d.asker.Asked(ctx)
-	r, err := d.DB.ExecContext(ctx, query, args...)
-	d.asker.GaveUp(ctx, err)
-	return r, err
+	defer func() { d.asker.Ended(ctx, err) }()
+	return d.DB.ExecContext(ctx, query, args...)
 }
 
 // Prepare is sql.DB.Prepare, stamped.
@@ -72,11 +72,10 @@ func (d *DB) Prepare(query string) (*sql.Stmt, error) {
 }
 
 // PrepareContext is sql.DB.PrepareContext, stamped.
-func (d *DB) PrepareContext(ctx context.Context, query string) (*sql.Stmt, error) {
+func (d *DB) PrepareContext(ctx context.Context, query string) (s *sql.Stmt, err error) {
 	ctx = d.asker.Asked(ctx)
-	s, err := d.DB.PrepareContext(ctx, query)
-	d.asker.GaveUp(ctx, err)
-	return s, err
+	defer func() { d.asker.Ended(ctx, err) }()
+	return d.DB.PrepareContext(ctx, query)
 }
 
 // Begin is sql.DB.Begin, stamped.
@@ -85,17 +84,15 @@ func (d *DB) Begin() (*sql.Tx, error) {
 }
 
 // BeginTx is sql.DB.BeginTx, stamped.
-func (d *DB) BeginTx(ctx context.Context, opts *sql.TxOptions) (*sql.Tx, error) {
+func (d *DB) BeginTx(ctx context.Context, opts *sql.TxOptions) (tx *sql.Tx, err error) {
 	ctx = d.asker.Asked(ctx)
-	tx, err := d.DB.BeginTx(ctx, opts)
-	d.asker.GaveUp(ctx, err)
-	return tx, err
+	defer func() { d.asker.Ended(ctx, err) }()
+	return d.DB.BeginTx(ctx, opts)
 }
 
 // Conn is sql.DB.Conn, stamped.
-func (d *DB) Conn(ctx context.Context) (*sql.Conn, error) {
+func (d *DB) Conn(ctx context.Context) (c *sql.Conn, err error) {
 	ctx = d.asker.Asked(ctx)
-	c, err := d.DB.Conn(ctx)
-	d.asker.GaveUp(ctx, err)
-	return c, err
+	defer func() { d.asker.Ended(ctx, err) }()
+	return d.DB.Conn(ctx)
 }

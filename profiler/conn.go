@@ -65,7 +65,7 @@ func (p *Profiler) NewConn(e Endpoint, r Role) *Conn {
 	if t.endpoint != e {
 		c.endpoint = &e
 	}
-	c.s.making.begin()
+	c.s.now.making.begin()
 	c.create.Start = time.Now()
 	c.started = InstantOf(c.create.Start)
 	c.cursor = c.started

@@ -11,6 +11,7 @@ type mark struct {
 	asked     atomic.Int64 // an Instant, taken by whoever comes first
 	staleIdle atomic.Int64 // the longest idle time of the dead connections that the call has met
 	dead      atomic.Int32 // how many these are
+	counted   bool         // among those who wait at the asker's pool, until it is taken; set before anybody else sees the mark
 	sink      Sink
 	asker     *Asker
 }
@@ -72,7 +73,12 @@ func Asked(ctx context.Context) context.Context { return askedBy(nil, ctx) }
 
 func askedBy(a *Asker, ctx context.Context) context.Context {
 	m := &marked{Context: ctx}
-	m.asker = a
+	if m.asker = a; a != nil {
+		if to := a.pool.Load(); to != nil {
+			m.counted = true
+			to.now.waiting.begin()
+		}
+	}
 	if sinks.Load() {
 		if outer := markOf(ctx); outer != nil {
 			m.sink = outer.sink
@@ -90,13 +96,17 @@ func (m *mark) take() Instant {
 	if m == nil || m.asked.Load() == 0 { // a context that many share: no write to what they share
 		return 0
 	}
-	return Instant(m.asked.Swap(0))
+	asked := Instant(m.asked.Swap(0))
+	if asked.Known() && m.counted {
+		m.asker.pool.Load().now.waiting.end()
+	}
+	return asked
 }
 
 // giveBack undoes a take, unless another call has marked the context anew.
 func (m *mark) giveBack(asked Instant) {
-	if m != nil {
-		m.asked.CompareAndSwap(0, int64(asked))
+	if m != nil && m.asked.CompareAndSwap(0, int64(asked)) && m.counted {
+		m.asker.pool.Load().now.waiting.begin()
 	}
 }
 

@@ -80,7 +80,9 @@ func (t *target) report(role Role) (e EndpointReport, ok bool) {
 	if !ok {
 		return e, false
 	}
-	e.Making, e.MakingMost = t.making[role].now.Load(), t.making[role].most.Load()
+	now := &t.now[role]
+	e.Making, e.MakingMost = now.making.now.Load(), now.making.most.Load()
+	e.Waiting, e.WaitingMost, e.WaitingKnown = now.waiting.now.Load(), now.waiting.most.Load(), now.asked.Load()
 	e.Live = e.Created - e.Closed
 	for v := range kinds {
 		name := "other"

@@ -204,7 +204,7 @@ func (c *Conn) finish(ctx context.Context, at Instant, err error, alone bool) {
 	closed := c.closed
 	c.mu.Unlock()
 
-	c.s.making.end()
+	c.s.now.making.end()
 	c.s.recordCreate(cr)
 	e := &Event{Kind: KindCreate, Conn: c}
 	c.p.emit(ctx, m, e)

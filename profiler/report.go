@@ -47,6 +47,11 @@ type EndpointReport struct {
 	// Making counts the creates that are going on at the moment, MakingMost is the most that ever went on at once.
 	Making     int64 `json:"making"`
 	MakingMost int64 `json:"making_most"`
+	// Waiting counts the callers who wait for a connection at the moment, WaitingMost is the most that ever did at once. Valid if WaitingKnown:
+	// they are known of calls through an Asker (pool.Wrap), once one of these has met a connection.
+	Waiting      int64 `json:"waiting,omitempty"`
+	WaitingMost  int64 `json:"waiting_most,omitempty"`
+	WaitingKnown bool  `json:"waiting_known,omitempty"`
 	// FailedIn counts the failed creates by phase, ClosedBy the closes by reason.
 	FailedIn map[string]int64 `json:"failed_in,omitempty"`
 	ClosedBy map[string]int64 `json:"closed_by,omitempty"`

@@ -50,6 +50,9 @@ func (e *EndpointReport) writeTo(w io.Writer) {
 	if e.MakingMost > 1 {
 		fmt.Fprintf(w, "  at once      up to %d creates, %d now\n", e.MakingMost, e.Making)
 	}
+	if e.WaitingMost > 1 {
+		fmt.Fprintf(w, "  waiting      up to %d callers at once, %d now\n", e.WaitingMost, e.Waiting)
+	}
 	if t := e.TLS; t.Handshakes > 0 {
 		fmt.Fprintf(w, "  tls          %d handshakes%s, %d resumed", t.Handshakes, inBrackets(t.Versions), t.Resumed)
 		if t.HelloRetry > 0 {

@@ -25,7 +25,14 @@ const stripes = 4
 type target struct {
 	endpoint Endpoint
 	series   [numRoles][stripes]atomic.Pointer[series]
-	making   [numRoles]gauge // creates that are going on
+	now      [numRoles]now
+}
+
+// now is what goes on at the moment at an endpoint, for a role.
+type now struct {
+	making  gauge       // creates
+	waiting gauge       // callers who have no connection yet, as far as Askers tell
+	asked   atomic.Bool // an Asker tells
 }
 
 // gauge counts what goes on now, and keeps the most there ever was at once.
@@ -40,14 +47,14 @@ func (t *target) get(r Role, id uint64) *series {
 	if s := p.Load(); s != nil {
 		return s
 	}
-	p.CompareAndSwap(nil, &series{of: t.endpoint, making: &t.making[r]})
+	p.CompareAndSwap(nil, &series{of: t.endpoint, now: &t.now[r]})
 	return p.Load()
 }
 
 // series counts what the connections of one endpoint, role and stripe did. Everything in it is atomic.
 type series struct {
 	of        Endpoint
-	making    *gauge // the target's, for the role
+	now       *now // the target's, for the role
 	durations [NumMeasures][numOutcomes]lazyHistogram
 	queuedAll lazyHistogram // waits in which no create was: part of MeasureWait and, the same, of MeasureQueued
 	// Operations whose first response was their end: part of MeasureFirstQuery or MeasureReusedQuery and, the same, of MeasureOperation.

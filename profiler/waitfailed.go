@@ -11,6 +11,10 @@ func (p *Profiler) WaitFailed(ctx context.Context, e Endpoint, asked, at Instant
 	if p == nil || p.off.Load() || !asked.Known() || err == nil {
 		return
 	}
+	p.waitFailed(ctx, markOf(ctx), e, asked, at, err)
+}
+
+func (p *Profiler) waitFailed(ctx context.Context, m *mark, e Endpoint, asked, at Instant, err error) {
 	if !at.Known() {
 		at = Now()
 	}
@@ -18,7 +22,6 @@ func (p *Profiler) WaitFailed(ctx context.Context, e Endpoint, asked, at Instant
 	s := t.get(RolePool, uint64(asked))
 	wait, outcome := max(0, at.Sub(asked)), classifyIn(ctx, err)
 	s.record(MeasureWait, outcome, wait)
-	m := markOf(ctx)
 	if !p.wants(m) {
 		return
 	}

@@ -72,8 +72,8 @@ func TestWhoGaveUpIsKnownFromTheMark(t *testing.T) {
 			if tt.done {
 				cancel()
 			}
-			a.GaveUp(ctx, io.ErrUnexpectedEOF) // a driver's own word for it
-			a.GaveUp(ctx, io.ErrUnexpectedEOF)
+			a.Ended(ctx, io.ErrUnexpectedEOF) // a driver's own word for it
+			a.Ended(ctx, io.ErrUnexpectedEOF)
 			var n uint64
 			for _, o := range []Outcome{Failed, Canceled, Timeout} {
 				if m := p.Report().Endpoint(orders.Address, RolePool).Measure(MeasureWait, o); m != nil {
@@ -87,7 +87,7 @@ func TestWhoGaveUpIsKnownFromTheMark(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	new(Asker).GaveUp(ctx, io.EOF) // it does not know whose
+	new(Asker).Ended(ctx, io.EOF) // it does not know whose
 }
 
 func TestCallersWhoCantWaitForAConnectAreTold(t *testing.T) {

@@ -81,6 +81,7 @@ func (c *collection) numbers() []*numbers {
 		handshake, refused   = c.counter(handshakes), c.counter(refusals)
 		lost, panics         = c.counter(dropped), c.counter(sinkPanics)
 	)
+	counts := map[string]bool{} // pools that count who waits; of others it is known if their callers say when they ask
 	for i := range c.whole.Pools {
 		p := &c.whole.Pools[i]
 		name := poolName(p.Name)
@@ -96,6 +97,13 @@ func (c *collection) numbers() []*numbers {
 		}
 		if p.PendingKnown {
 			waiting.add(attribute.NewSet(name), int64(p.Pending))
+			counts[p.Name] = true
+		}
+	}
+	for i := range c.whole.Endpoints {
+		e := &c.whole.Endpoints[i]
+		if name := poolNameOf(e.Endpoint); e.WaitingKnown && !counts[name.Value.AsString()] {
+			waiting.add(attribute.NewSet(name), e.Waiting)
 		}
 	}
 	told := map[string]bool{} // pools that count their time-outs; of others it is known from the waits that failed

@@ -30,7 +30,7 @@
 //	db.client.connection.max              up-down        {connection}  absent for a pool without a limit                              R
 //	db.client.connection.idle.max         up-down        {connection}  absent where the pool doesn't tell                             R
 //	db.client.connection.idle.min         up-down        {connection}  absent where the pool doesn't tell                             R
-//	db.client.connection.pending_requests up-down        {request}     callers who wait; absent where the pool doesn't tell           R
+//	db.client.connection.pending_requests up-down        {request}     callers who wait; absent where neither pool nor Wrap tells     R
 //	db.client.connection.timeouts         counter        {timeout}     waits that ended with a deadline; absent as the one before     R
 //
 // Our own; those marked E have the attributes of the endpoint and of what the connection is for: db.system.name, db.namespace,

@@ -193,3 +193,40 @@ func TestTimeoutsOfAPoolThatIsNotWatchedAreThoseOfItsWaits(t *testing.T) {
 		}
 	})
 }
+
+// Who waits at a pool that doesn't count it is known where the callers say when they ask.
+func TestPendingRequestsOfAPoolThatDoesNotCountThem(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const pending = "db.client.connection.pending_requests"
+		var p profiler.Profiler
+		var asker profiler.Asker
+		m := otelmetric.New(&p)
+		c := p.NewConn(shop, profiler.RolePool)
+		c.Ready(context.Background())
+		if _, ok := produce(t, m)[pending]; ok {
+			t.Error("nobody can know, and it is told")
+		}
+		first := asker.Asked(context.Background())
+		c.CheckedOut(first, 0, 0)
+		asker.Ended(first, nil)
+		if n, ok := produce(t, m)[pending]; !ok || counted(n) != 0 {
+			t.Errorf("%+v, want 0", n)
+		}
+		var waiting [3]context.Context
+		for i := range waiting {
+			waiting[i] = asker.Asked(context.Background())
+		}
+		if n := counted(produce(t, m)[pending]); n != 3 {
+			t.Errorf("%d, want 3", n)
+		}
+		c.CheckedIn(0)
+		c.CheckedOut(waiting[0], 0, 0)
+		if n := counted(produce(t, m)[pending]); n != 2 {
+			t.Errorf("%d, want 2", n)
+		}
+		p.WatchPool("orders", func() profiler.PoolStats { return profiler.PoolStats{Pending: 7, PendingKnown: true} })
+		if n := counted(produce(t, m)[pending]); n != 7 {
+			t.Errorf("%d of a pool that counts 7 itself", n)
+		}
+	})
+}
