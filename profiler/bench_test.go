@@ -36,6 +36,7 @@ func benchmarks(decline Sink) []benchmark {
 	return []benchmark{
 		{"alone", new(Profiler), deep()},
 		{"sink that declines", &Profiler{Sinks: []Sink{decline}}, deep()},
+		{"holders", &Profiler{Holders: true}, deep()},
 		{"mark", new(Profiler), Asked(deep())},
 		{"sink and mark", &Profiler{Sinks: []Sink{decline}}, WithSink(deep(), decline)},
 		{"mark twelve deep", new(Profiler), deepOver(Asked(context.Background()))},

@@ -56,6 +56,12 @@ func heldIdle(r *Report, e *EndpointReport) (Finding, bool) {
 		Advice: "close rows (Rows.Close; QueryRow without Scan keeps them open), end transactions, close a sql.Conn; nothing is wrong if they " +
 			"are held on purpose, as for a lock or a notification",
 	}
+	if len(e.Holders) > 0 {
+		h := &e.Holders[0]
+		f.Evidence += fmt.Sprintf("; %d taken in %s", h.Count, h)
+	} else {
+		f.Advice += "; Profiler.Holders tells who holds them"
+	}
 	for _, p := range r.Pools {
 		if p.Name == e.poolName() && p.MaxOpen > 0 && p.InUse >= p.MaxOpen {
 			f.Severity = "warning"

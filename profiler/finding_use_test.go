@@ -82,6 +82,64 @@ func TestFindingsAboutUse(t *testing.T) {
 	}
 }
 
+func TestWhoHoldsConnectionsIdleIsToldOnRequest(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		p := Profiler{Holders: true}
+		ctx := context.Background()
+		conns := make([]*Conn, 15)
+		for i := range conns {
+			conns[i] = p.NewConn(orders, RolePool)
+			conns[i].Ready(noContext)
+		}
+		listsOrders := func(c *Conn) {
+			o := c.Begin(ctx, OpQuery, Now())
+			o.Responded(ctx, Now(), nil)
+		}
+		locks := func(c *Conn) { c.CheckedOut(ctx, 0, Now()) }
+		for _, c := range conns[:2] {
+			listsOrders(c)
+		}
+		locks(conns[2])
+		listsOrders(conns[2]) // what a holder does later changes nothing
+		locks(conns[3])
+		conns[3].CheckedIn(Now())
+		pass(31 * time.Second)
+		listsOrders(conns[3]) // busy
+		e := p.Report().Endpoint("", RolePool)
+		if len(e.Holders) != 2 || e.Holders[0].Count != 2 || e.Holders[1].Count != 1 || e.Holders[0].Longest != e.HeldIdleLongest || e.HeldIdle != 3 ||
+			!strings.Contains(e.Holders[0].Function, "TestWhoHolds") || !strings.HasSuffix(e.Holders[1].File, "finding_use_test.go") {
+			t.Fatalf("%d held by %+v", e.HeldIdle, e.Holders)
+		}
+		text, want := p.Report().String(), "2 taken in "+e.Holders[0].String()+", the longest for 31"
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is not in\n%s", want, text)
+		}
+	})
+}
+
+// No number of places makes a report longer than it may be.
+func TestHoldersAreBounded(t *testing.T) {
+	var e EndpointReport
+	for i := range 50 {
+		for range 1 + i%7 {
+			e.addHolder(Holder{Function: "main.main", File: "main.go", Line: i}, time.Second)
+		}
+	}
+	e.sortHolders()
+	if len(e.Holders) != maxHolders || e.Holders[0].Count != 7 || e.Holders[9].Count != 6 {
+		t.Errorf("%+v", e.Holders)
+	}
+	for _, tt := range []struct{ function, want string }{
+		{"main.main", "main.main (a.go:7)"},
+		{"shop.example/store.(*DB).Orders.func1", "store.(*DB).Orders.func1 (a.go:7)"},
+		{"shop.example/store.All[go.shape.struct { shop.example/store.Order }]", "store.All[go.shape.struct { shop.example/store.Order }] (a.go:7)"},
+	} {
+		if got := (Holder{Function: tt.function, File: "/src/shop/a.go", Line: 7}).String(); got != tt.want {
+			t.Errorf("%q, want %q", got, tt.want)
+		}
+	}
+}
+
 func TestHeldIdleIsWhatNothingHappensOnInACallersHands(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		var p Profiler

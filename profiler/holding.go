@@ -56,21 +56,31 @@ func (c *Conn) HeldIdle() time.Duration {
 	return c.use.holding.heldIdle(Now())
 }
 
-// addHeldIdle counts the connections that are held idle.
+// addHeldIdle counts the connections that are held idle, and who holds them.
 func (r *Report) addHeldIdle(p *Profiler) {
 	after := p.heldIdleAfter()
 	now := Now()
 	for _, c := range p.live.all() {
+		if c.use.holding.heldIdle(now) < after {
+			continue
+		}
+		holder, known := c.holder()
 		d := c.use.holding.heldIdle(now)
-		if d < after {
+		if d < after { // it is another's by now
 			continue
 		}
 		for i := range r.Endpoints {
 			if e := &r.Endpoints[i]; e.Endpoint == c.s.of && e.Role == c.role.String() {
 				e.HeldIdle++
 				e.HeldIdleLongest = max(e.HeldIdleLongest, d)
+				if known {
+					e.addHolder(holder, d)
+				}
 			}
 		}
+	}
+	for i := range r.Endpoints {
+		r.Endpoints[i].sortHolders()
 	}
 }
 

@@ -78,6 +78,9 @@ func (c *Conn) begin(o *Op, ctx context.Context, k OpKind, at Instant, over bool
 	if !u.since.Known() && u.returned.Known() {
 		c.begun(at)
 	}
+	if c.p.Holders && !u.noted {
+		c.held()
+	}
 	o.idle = u.idle
 	if u.shown && !over { // else the connection shows as idle until there is a response, which is as good
 		u.holding.set(running, u.n, at)

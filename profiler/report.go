@@ -80,6 +80,8 @@ type EndpointReport struct {
 	// HeldIdleLongest is the longest such time. Both are those of the moment.
 	HeldIdle        int64         `json:"held_idle"`
 	HeldIdleLongest time.Duration `json:"held_idle_longest_ns"`
+	// Holders are the places in the program that took these connections, those with the most first, at most ten: nil without Profiler.Holders.
+	Holders []Holder `json:"holders,omitempty"`
 	// Silent counts the first operations after an idle time that got no answer, SilentIdle is the shortest idle time before one of them;
 	// AnsweredIdle is the longest after which a connection did answer.
 	Silent       int64         `json:"silent"`

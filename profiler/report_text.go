@@ -74,6 +74,9 @@ func (e *EndpointReport) writeTo(w io.Writer) {
 	}
 	if e.HeldIdle > 0 {
 		fmt.Fprintf(w, "  held idle    %d, the longest for %s\n", e.HeldIdle, Millis(e.HeldIdleLongest))
+		for _, h := range e.Holders {
+			fmt.Fprintf(w, "               %d taken in %s, the longest for %s\n", h.Count, h, Millis(h.Longest))
+		}
 	}
 	if all := e.RowsDriver + e.RowsConsumer; all > 0 {
 		fmt.Fprintf(w, "  rows         %s, %.0f %% of it in the driver (network, decoding), the rest in the program\n",

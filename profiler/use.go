@@ -23,6 +23,7 @@ type use struct {
 	waitKnown    bool          // until this use's first operation took it
 	waitFor      WaitFor
 	shown        bool // holding says held or running
+	noted        bool // who has the connection (Profiler.Holders)
 	unseen       bool // the pool's returns can't be seen: a use ends with its last operation
 }
 
@@ -89,6 +90,9 @@ func (c *Conn) CheckedOut(ctx context.Context, asked, at Instant) (unmarked bool
 		c.CheckedIn(u.lastEnd)
 	}
 	u.opsNow = 0
+	if c.p.Holders {
+		c.held()
+	}
 	if !at.Known() && !asked.Known() && !marks.Load() {
 		return false // since stays zero: the first operation sets it
 	}
@@ -148,7 +152,7 @@ func (c *Conn) CheckedIn(at Instant) {
 		}
 	}
 	since := u.since
-	u.since, u.returned, u.waitKnown = 0, at, false
+	u.since, u.returned, u.waitKnown, u.noted = 0, at, false, false
 	if u.shown {
 		u.shown = false
 		u.holding.set(idle, u.n, at)

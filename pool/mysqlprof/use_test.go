@@ -118,7 +118,7 @@ func TestAWaitForThePoolIsNotASlowQuery(t *testing.T) {
 func TestRowsThatNobodyClosesAreHeldIdle(t *testing.T) {
 	s := mariadbtest.Start(t)
 	db, p, _ := opened(t, config(s, false))
-	p.HeldIdleAfter = 300 * time.Millisecond // before anything reads it
+	p.HeldIdleAfter, p.Holders = 300*time.Millisecond, true // before anything reads it
 	db.SetMaxOpenConns(4)
 	busy, err := db.Conn(t.Context()) // held on purpose, and at work
 	if err != nil {
@@ -147,6 +147,10 @@ func TestRowsThatNobodyClosesAreHeldIdle(t *testing.T) {
 	f := found(p, "held_idle")
 	if e.HeldIdle != 3 || f == nil || f.Severity != "warning" || !strings.Contains(f.Advice, "Rows.Close") {
 		t.Errorf("%d held idle, finding %+v; want the three and not the one at work", e.HeldIdle, f)
+	}
+	if h := e.Holders; len(h) != 1 || h[0].Count != 3 || !strings.HasSuffix(h[0].Function, "TestRowsThatNobodyClosesAreHeldIdle") ||
+		!strings.HasSuffix(h[0].File, "use_test.go") || !strings.Contains(f.Evidence, h[0].String()) {
+		t.Errorf("held by %+v, finding %+v", h, f)
 	}
 	if f := found(p, "pool_saturated"); f == nil || strings.Contains(f.Advice, "raise MaxOpenConns") {
 		t.Errorf("finding %+v", f)

@@ -402,6 +402,40 @@ func TestACheckBelongsToTheUseThatFollowsIt(t *testing.T) {
 	}
 }
 
+// The stack at a checkout is the caller's own.
+func TestWhoHoldsAPoolsConnectionIsKnown(t *testing.T) {
+	s := postgrestest.Start(t)
+	p := &profiler.Profiler{Holders: true, HeldIdleAfter: 200 * time.Millisecond}
+	db := open(t, Instrument(p, poolConfig(t, s, s.Config(postgrestest.Plain))))
+	acquires := func() func() {
+		c, err := db.Acquire(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c.Release
+	}
+	begins := func() func() {
+		tx, err := db.Begin(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return func() { tx.Rollback(context.Background()) }
+	}
+	for _, free := range []func(){acquires(), acquires(), begins()} {
+		defer free()
+	}
+	time.Sleep(300 * time.Millisecond)
+	e := p.Report().Endpoint("", profiler.RolePool)
+	if len(e.Holders) != 2 || e.Holders[0].Count != 2 || e.Holders[1].Count != 1 || e.Holders[0].Line > e.Holders[1].Line {
+		t.Fatalf("%d held idle, by %+v", e.HeldIdle, e.Holders)
+	}
+	for i, h := range e.Holders {
+		if !strings.Contains(h.Function, "TestWhoHoldsAPoolsConnectionIsKnown") {
+			t.Errorf("%d: %v", i, h)
+		}
+	}
+}
+
 // A pool's AcquireAllIdle tells its tracer nothing, but the hook that refuses a connection does.
 func TestAConnectionRefusedAmongAllIdleOnesIsNotReset(t *testing.T) {
 	s := postgrestest.Start(t)
