@@ -32,14 +32,18 @@ type AmortisedCost struct {
 	TLSShare float64       `json:"tls_share"`
 }
 
-// Cost is what one of n queries on one connection costs; n below 1 counts as 1.
+// Cost is what one of n queries on one connection costs, at most the longest Duration; n below 1 counts as 1.
 func (a *Amortisation) Cost(n int64) time.Duration {
 	n = max(n, 1)
-	return time.Duration(float64(a.total(n)) / float64(n))
+	if cost := a.total(n) / float64(n); cost < math.MaxInt64 {
+		return time.Duration(cost)
+	}
+	return math.MaxInt64
 }
 
-func (a *Amortisation) total(n int64) time.Duration {
-	return a.Create + a.First + time.Duration(n-1)*a.Reused
+// total is in nanoseconds; as a float64 it has no end.
+func (a *Amortisation) total(n int64) float64 {
+	return float64(a.Create) + float64(a.First) + float64(n-1)*float64(a.Reused)
 }
 
 // TLSShare is the part of it that is TLS, from 0 to 1.
@@ -48,10 +52,10 @@ func (a *Amortisation) TLSShare(n int64) float64 {
 	if t <= 0 {
 		return 0
 	}
-	return float64(a.TLS) / float64(t)
+	return float64(a.TLS) / t
 }
 
-// below is the smallest n with TLSShare(n) < share; 0 if there is no TLS or no n.
+// below is the smallest n with TLSShare(n) < share; 0 if there is no TLS, or no such n that is worth a number.
 func (a *Amortisation) below(share float64) int64 {
 	switch {
 	case a.TLS <= 0:
@@ -61,7 +65,11 @@ func (a *Amortisation) below(share float64) int64 {
 	case a.Reused <= 0:
 		return 0
 	}
-	n := 1 + int64(math.Max(0, math.Floor((float64(a.TLS)/share-float64(a.Create+a.First))/float64(a.Reused))))
+	more := math.Max(0, math.Floor((float64(a.TLS)/share-float64(a.Create)-float64(a.First))/float64(a.Reused)))
+	if more >= 1<<50 { // beyond, float64 no longer tells n from n+1
+		return 0
+	}
+	n := 1 + int64(more)
 	for a.TLSShare(n) >= share { // rounding
 		n++
 	}
@@ -90,8 +98,8 @@ func amortise(e, monitor *EndpointReport) *Amortisation {
 		TLS: e.Distribution(Measure(TLS), OK).Quantile(0.5),
 	}
 	if monitor != nil {
-		a.Create += monitor.Distribution(MeasureCreate, OK).Quantile(0.5)
-		a.TLS += monitor.Distribution(Measure(TLS), OK).Quantile(0.5)
+		a.Create = plus(a.Create, monitor.Distribution(MeasureCreate, OK).Quantile(0.5))
+		a.TLS = plus(a.TLS, monitor.Distribution(Measure(TLS), OK).Quantile(0.5))
 	}
 	a.fill()
 	return a

@@ -5,10 +5,11 @@ import (
 	"time"
 )
 
-// Distribution is a histogram at rest: what Report carries and Report.Sub subtracts.
+// Distribution is a histogram at rest: what Report carries and Report.Sub subtracts. The zero value holds nothing. It must not be changed
+// (Merge, UnmarshalJSON) while others use it; as JSON it keeps all that it holds.
 type Distribution struct {
 	Count    uint64
-	Sum      time.Duration
+	Sum      time.Duration // at most the longest Duration, 292 years, where the true sum is larger
 	Min, Max time.Duration // of all that was ever recorded, also after Sub
 	buckets  [numBuckets]uint64
 }
@@ -18,7 +19,7 @@ func (d *Distribution) Mean() time.Duration {
 	if d == nil || d.Count == 0 {
 		return 0
 	}
-	return d.Sum / time.Duration(d.Count)
+	return time.Duration(uint64(max(0, d.Sum)) / d.Count)
 }
 
 // Quantile is the duration at or below which the fraction q of all lies, within RelativeError; 0 where nothing was recorded. A quantile
@@ -48,7 +49,7 @@ func (d *Distribution) Quantile(q float64) time.Duration {
 	return d.Max
 }
 
-// Merge adds what o holds. A nil o holds nothing.
+// Merge adds what o holds; Sum stops at the longest Duration. A nil o holds nothing.
 func (d *Distribution) Merge(o *Distribution) {
 	if o == nil || o.Count == 0 {
 		return
@@ -58,9 +59,7 @@ func (d *Distribution) Merge(o *Distribution) {
 	}
 	d.Max = max(d.Max, o.Max)
 	d.Count += o.Count
-	if d.Sum += o.Sum; d.Sum < 0 {
-		d.Sum = math.MaxInt64
-	}
+	d.Sum = plus(d.Sum, o.Sum)
 	for i, n := range o.buckets {
 		d.buckets[i] += n
 	}
@@ -77,7 +76,7 @@ func (d *Distribution) Sub(earlier *Distribution) *Distribution {
 		return &r
 	}
 	r.Count = 0
-	r.Sum = max(0, r.Sum-earlier.Sum)
+	r.Sum = minus(r.Sum, earlier.Sum)
 	for i, n := range earlier.buckets {
 		r.buckets[i] -= min(n, r.buckets[i])
 	}

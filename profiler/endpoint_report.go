@@ -47,7 +47,7 @@ func (t *target) report(role Role) (e EndpointReport, ok bool) {
 			byRTT[p] += s.byRTT[p].Load()
 		}
 		e.RTTs += s.rtts.Load()
-		e.rtt += time.Duration(s.rtt.Load())
+		e.rtt = plus(e.rtt, time.Duration(max(0, s.rtt.Load())))
 		e.ByCaller += s.caller.Load()
 		e.TLS.Refused += s.offered.Load()
 		e.TLS.TicketsAsked += s.tickets.Load()
@@ -59,7 +59,7 @@ func (t *target) report(role Role) (e EndpointReport, ok bool) {
 			}
 		}
 		e.AuthTurns += s.authTurns.Load()
-		e.AuthWait += time.Duration(s.authWait.Load())
+		e.AuthWait = plus(e.AuthWait, time.Duration(max(0, s.authWait.Load())))
 		e.Excluded += s.excluded.Load()
 		e.Stale += s.stale.Load()
 		e.Repeated += s.repeated.Load()
@@ -71,11 +71,11 @@ func (t *target) report(role Role) (e EndpointReport, ok bool) {
 		e.PreparedOnce += s.prepared[PreparedOnce].Load()
 		e.PreparedBefore += s.prepared[PreparedBefore].Load()
 		e.PreparedKept += s.prepared[PreparedKept].Load()
-		e.PrepareTime += time.Duration(s.prepareTime.Load())
+		e.PrepareTime = plus(e.PrepareTime, time.Duration(max(0, s.prepareTime.Load())))
 		e.Statements += s.statements.Load()
 		e.StatementsOnce += s.once.Load()
-		e.RowsDriver += time.Duration(s.rowsDriver.Load())
-		e.RowsConsumer += time.Duration(s.rowsConsumer.Load())
+		e.RowsDriver = plus(e.RowsDriver, time.Duration(max(0, s.rowsDriver.Load())))
+		e.RowsConsumer = plus(e.RowsConsumer, time.Duration(max(0, s.rowsConsumer.Load())))
 	}
 	if !ok {
 		return e, false
@@ -152,42 +152,32 @@ func count(m *map[string]int64, k string, n int64) {
 	(*m)[k] += n
 }
 
-// sub is what happened since b.
+// sub is what happened since b. Where one of the two has no distributions, because it was decoded, what rests on them is left out.
 func (e EndpointReport) sub(b *EndpointReport) EndpointReport {
+	known := e.dist != nil && b.dist != nil
 	r := e
-	r.Created -= b.Created
-	r.Failed -= b.Failed
-	r.Closed -= b.Closed
-	r.ByCaller -= b.ByCaller
-	r.RTTs -= b.RTTs
-	r.rtt -= b.rtt
-	r.AuthTurns -= b.AuthTurns
-	r.AuthWait -= b.AuthWait
-	r.Excluded -= b.Excluded
-	r.Stale -= b.Stale
-	r.Repeated -= b.Repeated
-	r.Silent -= b.Silent
-	r.PreparedOnce -= b.PreparedOnce
-	r.PreparedBefore -= b.PreparedBefore
-	r.PreparedKept -= b.PreparedKept
-	r.PrepareTime -= b.PrepareTime
-	r.Statements -= b.Statements
-	r.StatementsOnce -= b.StatementsOnce
-	r.RowsDriver -= b.RowsDriver
-	r.RowsConsumer -= b.RowsConsumer
-	r.TLS.Handshakes -= b.TLS.Handshakes
-	r.TLS.Resumed -= b.TLS.Resumed
-	r.TLS.Refused -= b.TLS.Refused
-	r.TLS.TicketsAsked -= b.TLS.TicketsAsked
-	r.TLS.HelloRetry -= b.TLS.HelloRetry
-	r.TLS.Inside -= b.TLS.Inside
-	r.NoDescriptor -= b.NoDescriptor
+	for _, n := range []struct{ of, before *int64 }{
+		{&r.Created, &b.Created}, {&r.Failed, &b.Failed}, {&r.Closed, &b.Closed}, {&r.ByCaller, &b.ByCaller}, {&r.RTTs, &b.RTTs},
+		{&r.AuthTurns, &b.AuthTurns}, {&r.Excluded, &b.Excluded}, {&r.Stale, &b.Stale}, {&r.Repeated, &b.Repeated}, {&r.Silent, &b.Silent},
+		{&r.PreparedOnce, &b.PreparedOnce}, {&r.PreparedBefore, &b.PreparedBefore}, {&r.PreparedKept, &b.PreparedKept},
+		{&r.Statements, &b.Statements}, {&r.StatementsOnce, &b.StatementsOnce}, {&r.NoDescriptor, &b.NoDescriptor},
+		{&r.TLS.Handshakes, &b.TLS.Handshakes}, {&r.TLS.Resumed, &b.TLS.Resumed}, {&r.TLS.Refused, &b.TLS.Refused},
+		{&r.TLS.TicketsAsked, &b.TLS.TicketsAsked}, {&r.TLS.HelloRetry, &b.TLS.HelloRetry}, {&r.TLS.Inside, &b.TLS.Inside},
+	} {
+		*n.of = minus(*n.of, *n.before)
+	}
+	for _, d := range []struct{ of, before *time.Duration }{
+		{&r.rtt, &b.rtt}, {&r.AuthWait, &b.AuthWait}, {&r.PrepareTime, &b.PrepareTime}, {&r.RowsDriver, &b.RowsDriver},
+		{&r.RowsConsumer, &b.RowsConsumer},
+	} {
+		*d.of = minus(*d.of, *d.before)
+	}
 	r.TLS.Versions = subCounts(e.TLS.Versions, b.TLS.Versions)
 	r.TLS.Kinds = nil
 	for _, h := range e.TLS.Kinds {
 		for _, o := range b.TLS.Kinds {
 			if o.Version == h.Version && o.Resumed == h.Resumed && o.HelloRetry == h.HelloRetry {
-				h.Count -= o.Count
+				h.Count = minus(h.Count, o.Count)
 			}
 		}
 		if h.Count > 0 {
@@ -200,7 +190,7 @@ func (e EndpointReport) sub(b *EndpointReport) EndpointReport {
 	for _, f := range e.Failures {
 		for _, o := range b.Failures {
 			if o.Phase == f.Phase && o.Class == f.Class {
-				f.Count -= o.Count
+				f.Count = minus(f.Count, o.Count)
 			}
 		}
 		if f.Count > 0 {
@@ -208,19 +198,23 @@ func (e EndpointReport) sub(b *EndpointReport) EndpointReport {
 		}
 	}
 	r.Breakdown = nil
+	r.dist = make(map[Measure]*[numOutcomes]*Distribution)
+	if !known {
+		r.RTTs, r.rtt = 0, 0
+		return r
+	}
 	for _, s := range e.Breakdown {
 		for _, o := range b.Breakdown {
 			if o.Phase == s.Phase {
-				s.Count -= o.Count
-				s.Sum -= o.Sum
-				s.byRTT -= o.byRTT
+				s.Count = minus(s.Count, o.Count)
+				s.Sum = minus(s.Sum, o.Sum)
+				s.byRTT = minus(s.byRTT, o.byRTT)
 			}
 		}
 		if s.Count > 0 {
 			r.Breakdown = append(r.Breakdown, s)
 		}
 	}
-	r.dist = make(map[Measure]*[numOutcomes]*Distribution)
 	for m, byOutcome := range e.dist {
 		for o, d := range byOutcome {
 			if d == nil {
@@ -237,7 +231,7 @@ func (e EndpointReport) sub(b *EndpointReport) EndpointReport {
 func subCounts(a, b map[string]int64) map[string]int64 {
 	var r map[string]int64
 	for k, n := range a {
-		if n -= b[k]; n != 0 {
+		if n = minus(n, b[k]); n > 0 {
 			count(&r, k, n)
 		}
 	}
@@ -292,9 +286,19 @@ func (r *Report) derive() {
 		}
 		var monitor *EndpointReport
 		if e.System == "mongodb" {
-			monitor = r.Endpoint(e.Address, RoleMonitor)
+			monitor = r.monitorOf(e)
 		}
 		e.Amortisation = amortise(e, monitor)
 	}
 	r.Findings = findings(r)
+}
+
+// monitorOf is the entry of the monitoring of a pool's server, nil if there is none.
+func (r *Report) monitorOf(e *EndpointReport) *EndpointReport {
+	for i := range r.Endpoints {
+		if m := &r.Endpoints[i]; m.Role == RoleMonitor.String() && m.System == e.System && m.Address == e.Address {
+			return m
+		}
+	}
+	return nil
 }

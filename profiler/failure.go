@@ -132,7 +132,7 @@ func adviceFor(p Phase) string { return (&Create{Err: errFailed, Failed: p}).Adv
 func (c *Conn) failure() Failure {
 	cr := c.Create()
 	f := Failure{
-		Endpoint: c.Endpoint(), Role: c.role.String(), At: cr.Start.Add(cr.Duration).Round(0), Phase: cr.Failed.String(),
+		Endpoint: c.Endpoint(), Role: c.role.String(), At: cr.Start.Add(cr.Duration), Phase: cr.Failed.String(),
 		Outcome: cr.Outcome.String(), Class: cr.Class.String(), Duration: cr.Duration, Error: cr.Err.Error(), Advice: cr.Advice(),
 	}
 	if p := cr.Wire.Protocol; cr.Wire.Mismatch {

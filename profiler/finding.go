@@ -90,11 +90,11 @@ func churn(r *Report, e *EndpointReport) (Finding, bool) {
 			e.Created, queries, float64(e.Created)/float64(queries), round(create.Sum), round(create.Mean)),
 		Advice: "find what closes them: closes by reason say " + countsText(e.ClosedBy),
 	}
-	if n := e.ClosedBy[CloseCanceled.String()]; n*2 >= e.Closed {
+	if n := e.ClosedBy[CloseCanceled.String()]; n >= e.Closed-n {
 		f.Evidence += fmt.Sprintf("; %d were closed because an operation on them was canceled or timed out", n)
 		f.Advice = "deadlines are shorter than the queries need, and each one that passes costs a connection: give queries more time"
 		if c := r.roleOf(e, RoleCancel); c != nil {
-			f.Evidence += fmt.Sprintf(", with %d connections more for cancel requests", c.Created+c.Failed)
+			f.Evidence += fmt.Sprintf(", with %d connections more for cancel requests", plus(c.Created, c.Failed))
 			f.Advice += ", or let pgx keep the connection (pgconn.CancelRequestContextWatcherHandler with a DeadlineDelay)"
 		}
 		return f, true
@@ -103,7 +103,7 @@ func churn(r *Report, e *EndpointReport) (Finding, bool) {
 		if p.Name != e.poolName() {
 			continue
 		}
-		if n := p.IdleLimitClosed; n > p.IdleTimeClosed+p.LifetimeClosed && n >= e.Closed/2 {
+		if n := p.IdleLimitClosed; n > plus(p.IdleTimeClosed, p.LifetimeClosed) && n >= e.Closed/2 {
 			f.Evidence += fmt.Sprintf("; the pool closed %d because of its limit of idle connections, %d callers waited", n, p.WaitCount)
 			f.Advice = "set MaxIdleConns = MaxOpenConns (or raise it to the usual number in use, with ConnMaxIdleTime to shrink)"
 		} else if p.Opened > e.Created/2 && p.Opened >= enough {
@@ -134,7 +134,7 @@ func (e *EndpointReport) poolName() string {
 
 // helloRetry: half or more of the handshakes needed a second ClientHello.
 func helloRetry(e *EndpointReport) (Finding, bool) {
-	if e.TLS.HelloRetry == 0 || e.TLS.HelloRetry*2 < e.TLS.Handshakes {
+	if e.TLS.HelloRetry == 0 || e.TLS.HelloRetry < e.TLS.Handshakes-e.TLS.HelloRetry {
 		return Finding{}, false
 	}
 	return Finding{
@@ -152,7 +152,7 @@ func createFailed(r *Report, e *EndpointReport) (Finding, bool) {
 	}
 	f := Finding{
 		ID: "create_failed", Severity: "critical", Subject: e.Address, Title: "connections could not be made",
-		Evidence: fmt.Sprintf("%d of %d creates failed, by phase: %s", e.Failed, e.Failed+e.Created, countsText(e.FailedIn)),
+		Evidence: fmt.Sprintf("%d of %d creates failed, by phase: %s", e.Failed, plus(e.Failed, e.Created), countsText(e.FailedIn)),
 	}
 	if e.Created > e.Failed {
 		f.Severity = "warning"

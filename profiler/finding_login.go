@@ -42,8 +42,8 @@ func authComputes(e *EndpointReport) (Finding, bool) {
 	if e.AuthTurns == 0 || all.Count < enoughOfAPhase {
 		return Finding{}, false
 	}
-	computed := (all.Sum - e.AuthWait) / time.Duration(all.Count)
-	if computed < local || 2*e.AuthWait > all.Sum {
+	computed := minus(all.Sum, e.AuthWait) / time.Duration(all.Count)
+	if computed < local || e.AuthWait > all.Sum-e.AuthWait {
 		return Finding{}, false
 	}
 	return Finding{

@@ -43,7 +43,7 @@ func createIsOneBlock(e *EndpointReport) (Finding, bool) {
 // hookIsSlow: the user's own code takes most of the creates' time.
 func hookIsSlow(e *EndpointReport) (Finding, bool) {
 	h, c := e.phase(Hook), e.Distribution(MeasureCreate, OK)
-	if h == nil || c == nil || h.Count < enoughOfAPhase || h.Quantile(0.5) < 10*time.Millisecond || 2*h.Sum < c.Sum {
+	if h == nil || c == nil || h.Count < enoughOfAPhase || h.Quantile(0.5) < 10*time.Millisecond || h.Sum < c.Sum-h.Sum {
 		return Finding{}, false
 	}
 	return Finding{

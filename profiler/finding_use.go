@@ -24,7 +24,7 @@ func saturated(r *Report, p *PoolReport) (Finding, bool) {
 		enough     = 20
 		enoughTime = 100 * time.Millisecond
 	)
-	if p.MaxOpen == 0 || p.WaitCount == 0 || p.WaitCount < enough && p.WaitDuration < enoughTime || p.WaitCount*100 < queries {
+	if p.MaxOpen == 0 || p.WaitCount == 0 || p.WaitCount < enough && p.WaitDuration < enoughTime || float64(p.WaitCount)*100 < float64(queries) {
 		return Finding{}, false
 	}
 	mean := p.WaitDuration / time.Duration(p.WaitCount)
@@ -116,7 +116,7 @@ func noLivenessCheck(e *EndpointReport) (Finding, bool) {
 	}
 	return Finding{
 		ID: "no_liveness_check", Severity: "info", Subject: e.Address, Title: "the driver can't see whether an idle connection is still alive",
-		Evidence: fmt.Sprintf("%d of %d connections came from a dialer that hides the socket", e.NoDescriptor, e.Created+e.Failed),
+		Evidence: fmt.Sprintf("%d of %d connections came from a dialer that hides the socket", e.NoDescriptor, plus(e.Created, e.Failed)),
 		Advice: "let the dialer return the *net.TCPConn itself, or a type that passes its SyscallConn on; else keep ConnMaxIdleTime well below " +
 			"the server's own limit",
 	}, true
@@ -127,7 +127,7 @@ func preparedOnce(e *EndpointReport) (Finding, bool) {
 	first, reused := e.Queries()
 	queries := int64(first + reused)
 	const enough = 20
-	if e.PreparedOnce < enough || e.PreparedOnce*10 < queries {
+	if e.PreparedOnce < enough || float64(e.PreparedOnce)*10 < float64(queries) {
 		return Finding{}, false
 	}
 	f := Finding{

@@ -192,7 +192,7 @@ func (h *histogram) empty(i int) {
 		h.emptied[i] = e
 	}
 	e.count += w >> countShift
-	e.sum += time.Duration(w & sumMask)
+	e.sum = plus(e.sum, time.Duration(w&sumMask))
 }
 
 // addTo adds what h holds to d.
@@ -208,13 +208,11 @@ func (h *histogram) addTo(d *Distribution) {
 		o.buckets[i] = n
 		o.Count += n
 		if i < numBuckets-1 {
-			o.Sum += sum + time.Duration(n)*least[i]
+			o.Sum = plus(o.Sum, plus(sum, timesOf(n, least[i])))
 		}
 	}
 	h.mu.Unlock()
-	if o.Sum += time.Duration(h.over.Load()); o.Sum < 0 {
-		o.Sum = math.MaxInt64
-	}
+	o.Sum = plus(o.Sum, time.Duration(max(0, h.over.Load())))
 	o.Min, o.Max = time.Duration(math.MaxInt64-h.min.Load()), time.Duration(h.max.Load()-1)
 	d.Merge(&o)
 }

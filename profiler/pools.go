@@ -52,38 +52,38 @@ type PoolStats struct {
 }
 
 func (s PoolStats) add(o PoolStats) PoolStats {
-	s.WaitCount += o.WaitCount
-	s.WaitDuration += o.WaitDuration
-	s.IdleLimitClosed += o.IdleLimitClosed
-	s.IdleTimeClosed += o.IdleTimeClosed
-	s.LifetimeClosed += o.LifetimeClosed
-	s.MakingWaitCount += o.MakingWaitCount
-	s.MakingWaitDuration += o.MakingWaitDuration
-	s.Timeouts += o.Timeouts
+	s.WaitCount = plus(s.WaitCount, o.WaitCount)
+	s.WaitDuration = plus(s.WaitDuration, o.WaitDuration)
+	s.IdleLimitClosed = plus(s.IdleLimitClosed, o.IdleLimitClosed)
+	s.IdleTimeClosed = plus(s.IdleTimeClosed, o.IdleTimeClosed)
+	s.LifetimeClosed = plus(s.LifetimeClosed, o.LifetimeClosed)
+	s.MakingWaitCount = plus(s.MakingWaitCount, o.MakingWaitCount)
+	s.MakingWaitDuration = plus(s.MakingWaitDuration, o.MakingWaitDuration)
+	s.Timeouts = plus(s.Timeouts, o.Timeouts)
 	s.TimeoutsKnown = s.TimeoutsKnown || o.TimeoutsKnown
-	s.Cleared += o.Cleared
+	s.Cleared = plus(s.Cleared, o.Cleared)
 	if o.ClearedFor != "" {
 		s.ClearedFor = o.ClearedFor
 	}
-	s.Abandoned += o.Abandoned
-	s.AwaitedHeartbeats += o.AwaitedHeartbeats
+	s.Abandoned = plus(s.Abandoned, o.Abandoned)
+	s.AwaitedHeartbeats = plus(s.AwaitedHeartbeats, o.AwaitedHeartbeats)
 	return s
 }
 
 func (s PoolStats) sub(o PoolStats) PoolStats {
-	s.WaitCount -= o.WaitCount
-	s.WaitDuration -= o.WaitDuration
-	s.IdleLimitClosed -= o.IdleLimitClosed
-	s.IdleTimeClosed -= o.IdleTimeClosed
-	s.LifetimeClosed -= o.LifetimeClosed
-	s.MakingWaitCount -= o.MakingWaitCount
-	s.MakingWaitDuration -= o.MakingWaitDuration
-	s.Timeouts -= o.Timeouts
-	if s.Cleared -= o.Cleared; s.Cleared == 0 {
+	s.WaitCount = minus(s.WaitCount, o.WaitCount)
+	s.WaitDuration = minus(s.WaitDuration, o.WaitDuration)
+	s.IdleLimitClosed = minus(s.IdleLimitClosed, o.IdleLimitClosed)
+	s.IdleTimeClosed = minus(s.IdleTimeClosed, o.IdleTimeClosed)
+	s.LifetimeClosed = minus(s.LifetimeClosed, o.LifetimeClosed)
+	s.MakingWaitCount = minus(s.MakingWaitCount, o.MakingWaitCount)
+	s.MakingWaitDuration = minus(s.MakingWaitDuration, o.MakingWaitDuration)
+	s.Timeouts = minus(s.Timeouts, o.Timeouts)
+	if s.Cleared = minus(s.Cleared, o.Cleared); s.Cleared == 0 {
 		s.ClearedFor = ""
 	}
-	s.Abandoned -= o.Abandoned
-	s.AwaitedHeartbeats -= o.AwaitedHeartbeats
+	s.Abandoned = minus(s.Abandoned, o.Abandoned)
+	s.AwaitedHeartbeats = minus(s.AwaitedHeartbeats, o.AwaitedHeartbeats)
 	return s
 }
 
@@ -170,12 +170,12 @@ func (ps *pools) report() []PoolReport {
 		limited := true
 		for _, f := range e.stats { // outside our lock: a pool takes its own
 			s := f()
-			e.r.MaxOpen += s.MaxOpen
+			e.r.MaxOpen = plusLimit(e.r.MaxOpen, s.MaxOpen)
 			limited = limited && s.MaxOpen > 0
 			e.r.Open += s.Open
 			e.r.InUse += s.InUse
 			e.r.Idle += s.Idle
-			e.r.MaxIdle += s.MaxIdle
+			e.r.MaxIdle = plusLimit(e.r.MaxIdle, s.MaxIdle)
 			e.r.MinIdle += s.MinIdle
 			e.r.Pending += s.Pending
 			e.r.PendingKnown = e.r.PendingKnown || s.PendingKnown

@@ -224,8 +224,10 @@ func (p *Profiler) Report() Report {
 	return r
 }
 
-// Sub is what happened between the earlier report and r, both of one Profiler: a Report that was read from JSON lacks the distributions
-// that Sub needs. Minima, maxima, Live and the pools' gauges stay those of r.
+// Sub is what happened between the earlier report and r, both of one Profiler. What earlier has more of, as it has when the two are in the
+// wrong order or of different Profilers, counts as none. Minima, maxima, Live, Making, HeldIdle, the idle times and the pools' gauges stay
+// those of r. A Report that was read from JSON lacks the distributions: with one of these, Measures, Breakdown, RTT and Amortisation are
+// left out, and the findings that rest on them.
 func (r Report) Sub(earlier Report) Report {
 	type key struct {
 		e    Endpoint
@@ -236,15 +238,15 @@ func (r Report) Sub(earlier Report) Report {
 		e := &earlier.Endpoints[i]
 		before[key{e.Endpoint, e.Role}] = e
 	}
+	nothing := &EndpointReport{dist: map[Measure]*[numOutcomes]*Distribution{}}
 	out := r
-	out.Endpoints = []EndpointReport{}
+	out.Endpoints = make([]EndpointReport, 0, len(r.Endpoints))
 	for _, e := range r.Endpoints {
-		if b := before[key{e.Endpoint, e.Role}]; b != nil {
-			e = e.sub(b)
-		} else {
-			e.Breakdown = slices.Clone(e.Breakdown) // derive writes to it
+		b := before[key{e.Endpoint, e.Role}]
+		if b == nil {
+			b = nothing
 		}
-		out.Endpoints = append(out.Endpoints, e)
+		out.Endpoints = append(out.Endpoints, e.sub(b))
 	}
 	pools := make(map[string]PoolReport)
 	for _, p := range earlier.Pools {
@@ -253,7 +255,7 @@ func (r Report) Sub(earlier Report) Report {
 	out.Pools = nil
 	for _, p := range r.Pools {
 		p.PoolStats = p.PoolStats.sub(pools[p.Name].PoolStats)
-		p.Opened -= pools[p.Name].Opened
+		p.Opened = minus(p.Opened, pools[p.Name].Opened)
 		out.Pools = append(out.Pools, p)
 	}
 	out.Failures = nil
@@ -262,12 +264,12 @@ func (r Report) Sub(earlier Report) Report {
 			out.Failures = append(out.Failures, f)
 		}
 	}
-	out.Dropped.Endpoints -= earlier.Dropped.Endpoints
-	out.Dropped.Conns -= earlier.Dropped.Conns
-	out.Dropped.Closes -= earlier.Dropped.Closes
-	out.Dropped.Sinks -= earlier.Dropped.Sinks
-	out.Dropped.Operations -= earlier.Dropped.Operations
-	out.SinkPanics -= earlier.SinkPanics
+	out.Dropped.Endpoints = minus(out.Dropped.Endpoints, earlier.Dropped.Endpoints)
+	out.Dropped.Conns = minus(out.Dropped.Conns, earlier.Dropped.Conns)
+	out.Dropped.Closes = minus(out.Dropped.Closes, earlier.Dropped.Closes)
+	out.Dropped.Sinks = minus(out.Dropped.Sinks, earlier.Dropped.Sinks)
+	out.Dropped.Operations = minus(out.Dropped.Operations, earlier.Dropped.Operations)
+	out.SinkPanics = minus(out.SinkPanics, earlier.SinkPanics)
 	out.derive()
 	return out
 }

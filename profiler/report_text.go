@@ -19,7 +19,7 @@ func (r Report) WriteTo(w io.Writer) (int64, error) {
 	r.writePools(cw)
 	r.writeFailures(cw)
 	r.writeFindings(cw)
-	if d := r.Dropped; d.Endpoints+d.Conns+d.Closes+d.Sinks+d.Operations+r.SinkPanics > 0 {
+	if d := r.Dropped; d != (Dropped{}) || r.SinkPanics > 0 {
 		fmt.Fprintf(cw, "\nbounds: %d connections counted under \"(other)\", %d not listed as live, %d closes not reported, %d items left out by sinks, "+
 			"%d operations without a connection, %d sink panics\n", d.Endpoints, d.Conns, d.Closes, d.Sinks, d.Operations, r.SinkPanics)
 	}
@@ -78,11 +78,11 @@ func (e *EndpointReport) writeTo(w io.Writer) {
 			fmt.Fprintf(w, "               %d taken in %s, the longest for %s\n", h.Count, h, Millis(h.Longest))
 		}
 	}
-	if all := e.RowsDriver + e.RowsConsumer; all > 0 {
+	if all := plus(e.RowsDriver, e.RowsConsumer); all > 0 {
 		fmt.Fprintf(w, "  rows         %s, %.0f %% of it in the driver (network, decoding), the rest in the program\n",
 			Millis(all), 100*float64(e.RowsDriver)/float64(all))
 	}
-	if e.PreparedOnce+e.PreparedBefore+e.PreparedKept > 0 {
+	if max(e.PreparedOnce, e.PreparedBefore, e.PreparedKept) > 0 {
 		fmt.Fprintf(w, "  prepared     %d for one call each, %d on statements prepared before", e.PreparedOnce, e.PreparedBefore)
 		if e.PreparedKept > 0 {
 			fmt.Fprintf(w, ", %d to be kept by the driver", e.PreparedKept)
@@ -174,7 +174,7 @@ func (r *Report) writePools(w io.Writer) {
 		}
 		fmt.Fprintf(w, "pool %s: %d open of at most %s (%d in use, %d idle), %d waited for a free one, %s in all",
 			p.Name, p.Open, orAny(p.MaxOpen), p.InUse, p.Idle, p.WaitCount, Millis(p.WaitDuration))
-		if p.IdleLimitClosed+p.IdleTimeClosed+p.LifetimeClosed > 0 {
+		if max(p.IdleLimitClosed, p.IdleTimeClosed, p.LifetimeClosed) > 0 {
 			fmt.Fprintf(w, "; it closed for idle limit %d, idle time %d, lifetime %d", p.IdleLimitClosed, p.IdleTimeClosed, p.LifetimeClosed)
 		}
 		if p.Cleared > 0 {

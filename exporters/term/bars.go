@@ -30,9 +30,17 @@ type Bars struct {
 func (b Bars) total() time.Duration {
 	var sum time.Duration
 	for _, bar := range b.Bars {
-		sum += max(0, bar.Value)
+		sum = plus(sum, max(0, bar.Value))
 	}
 	return sum
+}
+
+// plus is a and b together, or the longest Duration.
+func plus(a, b time.Duration) time.Duration {
+	if a > math.MaxInt64-b {
+		return math.MaxInt64
+	}
+	return a + b
 }
 
 // Bars prints a line for each stretch: its name, length in milliseconds, share of the group, and a bar that begins where the one before
@@ -75,7 +83,7 @@ func (p *Printer) Bars(groups ...Bars) {
 			last = b.Part
 			p.line("  ", name, "  ", padLeft(millis(value), 8), "  ",
 				p.paint(faint, padLeft(percent(value, g.total()), 5)), "  ", p.bar(b.Label, at, value, longest, room))
-			at += value
+			at = plus(at, value)
 		}
 	}
 }
@@ -88,7 +96,7 @@ func (p *Printer) bar(label string, at, length, all time.Duration, room int) str
 	scale := float64(room) / float64(all)
 	from := min(int(float64(at)*scale), room-1)
 	// Only the right edge can be drawn in eighths, so the left one begins at a whole column.
-	eighths := int(math.Round((float64(at+length)*scale - float64(from)) * 8))
+	eighths := int(math.Round((float64(plus(at, length))*scale - float64(from)) * 8))
 	eighths = min(max(eighths, 1), (room-from)*8)
 	return strings.Repeat(" ", from) + p.paint(phaseStyle(label), blocks(eighths))
 }

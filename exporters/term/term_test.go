@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"strings"
 	"testing"
@@ -179,5 +180,15 @@ func TestErrKeepsTheFirstErrorOfTheWriter(t *testing.T) {
 	page(p)
 	if fmt.Sprint(p.Err()) != "full" {
 		t.Errorf("Err() = %v, want full", p.Err())
+	}
+}
+
+func TestBarsOfTheLongestDurations(t *testing.T) {
+	const long = math.MaxInt64 / 4 * 3
+	var b strings.Builder
+	p := Printer{W: &b, Width: 80}
+	p.Bars(Bars{Title: "all", Bars: []Bar{{Label: "tls", Value: long}, {Label: "auth", Value: long}, {Label: "setup", Value: long}, {Value: math.MinInt64}}})
+	if text := b.String(); strings.Contains(text, " -") || strings.Count(text, "\n") != 5 {
+		t.Error(text)
 	}
 }
