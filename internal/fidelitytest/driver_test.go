@@ -26,12 +26,14 @@ type fake struct {
 	log    []string   // mu
 	made   int        // mu
 	cancel func()     // mu: ends the context of the call that runs, nil where it must not
+	panics string     // mu: the next call whose note has this in it panics, and no other; "": none
 }
 
 var (
 	errBoom    = errors.New("boom")
 	errBadToo  = fmt.Errorf("in other words: %w", driver.ErrBadConn)
 	errCustom  = &customError{}
+	errPanic   = errors.New("the driver panicked")
 	mayFail    = []error{errBoom, errBoom, errCustom, driver.ErrBadConn, errBadToo, driver.ErrSkip, context.Canceled}
 	mayDecline = []error{errBoom, driver.ErrSkip, driver.ErrSkip, driver.ErrRemoveArgument}
 )
@@ -45,7 +47,12 @@ func (*customError) Is(e error) bool { return e == driver.ErrSkip } // an error 
 func (f *fake) called(of []error, format string, args ...any) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.log = append(f.log, fmt.Sprintf(format, args...))
+	note := fmt.Sprintf(format, args...)
+	f.log = append(f.log, note)
+	if f.panics != "" && strings.Contains(note, f.panics) {
+		f.panics = ""
+		panic(errPanic)
+	}
 	if f.plan == nil || f.plan.IntN(8) != 0 {
 		return nil
 	}
