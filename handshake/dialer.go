@@ -37,7 +37,14 @@ type Dialer struct {
 }
 
 // DialContext dials with DialFunc under ctx and returns its result: the same error, and a connection that behaves as the inner one. A
-// connection that is itself a *tls.Conn is returned as it is, because drivers ask for that type.
+// connection that is itself a *tls.Conn is returned as it is, because drivers ask for that type. So is any where nothing is to be watched: no
+// Conn in ctx, and a nil or disabled Profiler.
+//
+// The connection is not the inner one. Beyond net.Conn it has SyscallConn where that has it, and CloseRead and CloseWrite where that has both;
+// and NetConn, which returns the inner one. What else a *net.TCPConn or *net.UnixConn has (SetKeepAlive, SetNoDelay, SetLinger, SetReadBuffer,
+// File, ReadFrom, WriteTo and so on) is reached through NetConn or set by DialFunc. No driver that connprof is for asks for ReadFrom or
+// WriteTo; go-sql-driver/mysql alone asks for a *net.TCPConn (connector.go), to set keep-alive on, which net.Dialer has done by then unless its
+// KeepAlive is negative.
 func (d *Dialer) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	dial := d.DialFunc
 	if dial == nil {
