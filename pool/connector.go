@@ -14,7 +14,8 @@ import (
 	"github.com/connprof/connprof/profiler"
 )
 
-// Connector is a driver.Connector whose connections are profiled. Its fields must not change once it is in use.
+// Connector is a driver.Connector whose connections are profiled. Its fields must not change once it is in use; its methods may be called
+// concurrently.
 type Connector struct {
 	// Connector is the driver's own. It receives a context that carries the profiler.Conn to a handshake.Dialer, if the driver has a dial
 	// hook where one is set; without one a create is one block, of phase other.
@@ -101,7 +102,8 @@ func (c *Connector) Close() error {
 }
 
 // OpenDB is sql.OpenDB with connections that are profiled and a pool that is included in reports until the DB is closed. A nil Profiler
-// wraps nothing. If c is a *Connector, it is used as it is; any other is counted by the type of its driver.
+// wraps nothing. If c is a *Connector, it is used as it is, and its own Profiler counts its connections; any other is counted by the type of
+// its driver.
 func OpenDB(p *profiler.Profiler, c driver.Connector) *sql.DB {
 	if p == nil {
 		return sql.OpenDB(c)

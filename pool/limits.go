@@ -8,15 +8,17 @@ import (
 )
 
 // Limits are those that the user sets on the *sql.DB and that sql.DBStats does not tell. They inform: reports show them, and they help to
-// tell why a connection was closed. Zero means not told.
+// tell why a connection was closed. Zero means not told. The fields are named
+// after the setters of sql.DB.
 type Limits struct {
 	MaxIdleConns    int
 	ConnMaxIdleTime time.Duration
 	ConnMaxLifetime time.Duration
 }
 
-// WatchDB includes the counters of a *sql.DB in reports under name, until stop is called; call it before the DB is dropped. OpenDB and the
-// adoption packages do it by themselves. The limits, if given, are shown beside the counters.
+// WatchDB includes the counters of a *sql.DB in reports under name, until stop is called; call that before the DB is dropped, and as often as you
+// like. OpenDB and the adoption packages do it by themselves. The limits, if given, are shown beside the counters; of several the last
+// counts. A nil p watches nothing.
 func WatchDB(p *profiler.Profiler, name string, db *sql.DB, limits ...Limits) (stop func()) {
 	return p.WatchPool(name, func() profiler.PoolStats { return poolStats(db.Stats(), limits...) })
 }

@@ -13,7 +13,10 @@ import (
 //
 // All four inputs are medians of what was measured. For MongoDB, whose first call on a cold client also waits for the heartbeat
 // connection (inside server selection), Create and TLS each include that connection's.
+//
+// Nothing changes it after it was made: its methods may be called concurrently. The zero value costs nothing.
 type Amortisation struct {
+	// Create, TLS, First and Reused are the medians; TLS is 0 where there is none.
 	Create time.Duration `json:"create_ns"`
 	TLS    time.Duration `json:"tls_ns"`
 	First  time.Duration `json:"first_ns"`
@@ -27,6 +30,7 @@ type Amortisation struct {
 
 // AmortisedCost is the price of one query of n.
 type AmortisedCost struct {
+	// N is how many queries share the connection, Cost and TLSShare are what Amortisation's methods give for it.
 	N        int64         `json:"n"`
 	Cost     time.Duration `json:"cost_ns"`
 	TLSShare float64       `json:"tls_share"`
@@ -46,7 +50,7 @@ func (a *Amortisation) total(n int64) float64 {
 	return float64(a.Create) + float64(a.First) + float64(n-1)*float64(a.Reused)
 }
 
-// TLSShare is the part of it that is TLS, from 0 to 1.
+// TLSShare is the part of Cost(n) that is TLS, from 0 to 1; 0 where nothing costs anything.
 func (a *Amortisation) TLSShare(n int64) float64 {
 	t := a.total(max(n, 1))
 	if t <= 0 {

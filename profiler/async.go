@@ -18,7 +18,8 @@ type AsyncSink struct {
 }
 
 // Async starts a goroutine that hands events to s, through a queue of n (at least 1). The returned stop delivers what is queued, ends the
-// goroutine and waits for it; what is recorded later is dropped. Contexts are passed on for their values, without their cancellation.
+// goroutine and waits for it, however long s takes; what is recorded later is dropped. stop may be called more than once, but not from s.
+// Contexts are passed on for their values, without their cancellation. It panics if s is nil.
 func Async(s Sink, n int) (a *AsyncSink, stop func()) {
 	if s == nil {
 		panic("profiler: Async: nil Sink")

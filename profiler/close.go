@@ -5,8 +5,8 @@ import "time"
 // Close describes a connection's end.
 type Close struct {
 	At     time.Time
-	Reason CloseReason
-	Err    error
+	Reason CloseReason   // CloseUnknown where nothing tells
+	Err    error         // the error that it was closed for, nil if none is known
 	Life   time.Duration // ready to closed
 	Ops    uint64        // operations that ran on it
 }

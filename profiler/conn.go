@@ -12,7 +12,8 @@ import (
 // Its life: NewConn (the create begins) → Cut, Update, Lost while it is being made → Ready or Fail → Begin for each operation,
 // CheckedOut and CheckedIn around use → Closed. All methods of a nil Conn do nothing. The methods for making may be called from any
 // goroutine; after Ready or Fail they do nothing. A Closed that comes before waits for them. Begin,
-// CheckedOut and CheckedIn need what every pool gives: one user at a time.
+// CheckedOut, CheckedIn and ReturnedAt need what every pool gives: one user at a time. All that asks, Attach and Attached included, may be
+// called from any goroutine.
 type Conn struct {
 	// The fields are ordered to pack: with the allocator's own 8 bytes it fills a block of 896, most of it the Create.
 	p        *Profiler

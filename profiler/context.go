@@ -130,12 +130,13 @@ func (b both) Record(ctx context.Context, e Event) {
 	b[1].Record(ctx, e)
 }
 
-// NewContext returns a context that carries c to the dialer: how the one who makes a connection and the one who dials it meet.
+// NewContext returns a context that carries c to the dialer: how the one who makes a connection and the one who dials it meet. A nil c is
+// carried as none.
 func NewContext(ctx context.Context, c *Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, c)
 }
 
-// FromContext returns the Conn that the dial under ctx is for, nil if there is none.
+// FromContext returns the Conn that the dial under ctx is for, nil if there is none, or no ctx.
 func FromContext(ctx context.Context) *Conn {
 	if ctx == nil {
 		return nil

@@ -58,7 +58,8 @@ const MaxAttempts = 32
 
 // Attempt is one connect to one address.
 type Attempt struct {
-	Network string // "tcp", "unix", ...
+	// Network is "tcp", "unix", ...; Address is host:port, or the path of a socket.
+	Network string
 	Address string
 	// Begin is the offset from Create.Start.
 	Begin time.Duration
@@ -73,9 +74,9 @@ type Attempt struct {
 
 // Resolved says what a name look-up asked and got.
 type Resolved struct {
-	Host    string
-	Answers int
-	Lookups int // how many look-ups one create made
+	Host    string // the name of the last look-up, "" where there was none, or it was not seen
+	Answers int    // the addresses that all of them gave together
+	Lookups int    // how many look-ups one create made
 }
 
 // TCPInfo holds the kernel's view of a connection (Linux TCP_INFO). Its zero value means not available.

@@ -8,7 +8,7 @@ import (
 // Distribution is a histogram at rest: what Report carries and Report.Sub subtracts. The zero value holds nothing. It must not be changed
 // (Merge, UnmarshalJSON) while others use it; as JSON it keeps all that it holds.
 type Distribution struct {
-	Count    uint64
+	Count    uint64        // of all buckets
 	Sum      time.Duration // at most the longest Duration, 292 years, where the true sum is larger
 	Min, Max time.Duration // of all that was ever recorded, also after Sub
 	buckets  [numBuckets]uint64

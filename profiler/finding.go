@@ -16,7 +16,9 @@ type Finding struct {
 	// Severity is "info", "warning" or "critical".
 	Severity string `json:"severity"`
 	// Subject is the endpoint's address or the pool's name.
-	Subject  string `json:"subject"`
+	Subject string `json:"subject"`
+	// Title says what is so, Evidence the numbers that say so, Advice what to do about it, "" where nothing is to be done. They are for
+	// people, and may change from one version to the next.
 	Title    string `json:"title"`
 	Evidence string `json:"evidence"`
 	Advice   string `json:"advice"`

@@ -30,7 +30,8 @@ func (c *Conn) cutLocked(p Phase, at Instant) {
 	c.cursor = at
 }
 
-// Update runs f on the create while it is being made, under the connection's lock. f must only fill in facts; phases are cut with Cut.
+// Update runs f on the create while it is being made, under the connection's lock, and not at all after that. f must only fill in facts (phases
+// are cut with Cut), must not keep the Create, and must call no method of the connection's.
 func (c *Conn) Update(f func(*Create)) {
 	if c == nil {
 		return

@@ -11,7 +11,8 @@ type observer struct{ sink Sink }
 
 // ObserveCreates has s receive each KindCreate from now on until stop is called: for a Sink that comes later than the first use, when
 // Profiler.Sinks must not change any more. Nothing else is reported to it, so that operations cost what they cost without. stop may be called
-// more than once. It panics if s is nil.
+// more than once; a create that is being reported meanwhile may still come after it has returned. A nil Profiler has no creates. It panics if s
+// is nil.
 func (p *Profiler) ObserveCreates(s Sink) (stop func()) {
 	if p == nil {
 		return func() {}

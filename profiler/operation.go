@@ -6,8 +6,8 @@ import "time"
 type OpKind uint8
 
 const (
-	// OpQuery, OpExec and the rest are database/sql's; a query without arguments on the wire and one that was prepared first are both
-	// OpQuery. Ping, ResetSession and liveness checks are not operations.
+	// OpQuery, OpExec and the rest are database/sql's, but for OpBatch and OpCopy (SendBatch, CopyFrom), which are pgx's; a query without
+	// arguments on the wire and one that was prepared first are both OpQuery. Ping, ResetSession and liveness checks are not operations.
 	OpQuery OpKind = iota + 1
 	OpExec
 	OpPrepare

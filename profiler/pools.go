@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// PoolStats is what a pool says of itself. Counters count from the pool's start.
+// PoolStats is what a pool says of itself. Counters count from the pool's start, and never fall; none of the numbers is negative.
 type PoolStats struct {
 	// MaxOpen is the largest number of connections, 0 for no limit; Open, InUse and Idle are those of now.
 	MaxOpen int `json:"max_open"`
@@ -16,7 +16,7 @@ type PoolStats struct {
 	// connection was made at once did not wait in this sense.
 	WaitCount    int64         `json:"wait_count"`
 	WaitDuration time.Duration `json:"wait_ns"`
-	// The closes that the pool decided, by reason.
+	// IdleLimitClosed, IdleTimeClosed and LifetimeClosed count the closes that the pool decided, by its limit that was the reason.
 	IdleLimitClosed int64 `json:"idle_limit_closed"`
 	IdleTimeClosed  int64 `json:"idle_time_closed"`
 	LifetimeClosed  int64 `json:"lifetime_closed"`
@@ -103,8 +103,9 @@ type watchedPool struct {
 const maxPools = 300
 
 // WatchPool includes a pool in reports under name until stop is called. stats is called by Report, concurrently with everything else; it
-// must not block for long. Pools of one name are added up, those that are gone included, so that a pool made anew for every request
-// shows as what it is. stop may be called more than once; it must not be called from stats.
+// must not block for long, nor call p. Pools of one name are added up, those that are gone included, so that a pool made anew for every request
+// shows as what it is. stop asks
+// stats for the last time; it may be called more than once, but not from stats. A nil Profiler watches nothing. A nil stats panics.
 func (p *Profiler) WatchPool(name string, stats func() PoolStats) (stop func()) {
 	if p == nil {
 		return func() {}
@@ -142,6 +143,7 @@ func (p *Profiler) WatchPool(name string, stats func() PoolStats) (stop func()) 
 
 // PoolReport is what the pools of one name have counted.
 type PoolReport struct {
+	// Name is WatchPool's, or "(other)" for what came after the first 300.
 	Name string `json:"name"`
 	// Opened counts the pools that were ever watched under the name, Live those still open. MaxOpen, Open, InUse and Idle are the sums
 	// of those.

@@ -9,35 +9,45 @@ import (
 // Report is a snapshot of all that a Profiler counted. It is plain data, made for encoding/json (durations are in nanoseconds, under
 // names that end in _ns) and for WriteTo, which prints it for people. A series that was being recorded while the snapshot was taken may
 // be short of its last sample.
+//
+// It belongs to its caller. Its methods change nothing, so that they may be called concurrently; it shares memory with what Sub makes of it.
 type Report struct {
-	At        time.Time        `json:"at"`
+	// At is when the snapshot was begun.
+	At time.Time `json:"at"`
+	// Endpoints has an entry for each endpoint and role that ever had a connection, by system, address, pool, namespace and role.
 	Endpoints []EndpointReport `json:"endpoints"`
-	Pools     []PoolReport     `json:"pools,omitempty"`
+	// Pools are those that are or were watched (Profiler.WatchPool), by name.
+	Pools []PoolReport `json:"pools,omitempty"`
 	// Failures are the last creates that failed, the oldest first: at most 32.
 	Failures []Failure `json:"failures,omitempty"`
+	// Findings are what follows from all of it.
 	Findings []Finding `json:"findings,omitempty"`
 	// Dropped counts what did not fit into a bound.
-	Dropped    Dropped `json:"dropped"`
-	SinkPanics int64   `json:"sink_panics"`
+	Dropped Dropped `json:"dropped"`
+	// SinkPanics counts the panics of Profiler.Sinks, of a request's own and of observers, that were recovered.
+	SinkPanics int64 `json:"sink_panics"`
 }
 
-// Dropped counts what did not fit: connections of endpoints that share one entry, live connections that are not listed, closes that the
-// sinks never saw, what Profiler.Sinks say that they left out (Dropper), and operations that are missing everywhere because nothing told
-// which connection they ran on.
+// Dropped counts what did not fit into a bound.
 type Dropped struct {
+	// Endpoints counts the connections of endpoints that share one entry, Conns the live connections that are not listed.
 	Endpoints int64 `json:"endpoints"`
 	Conns     int64 `json:"conns"`
-	Closes    int64 `json:"closes"`
-	Sinks     int64 `json:"sinks"`
-
+	// Closes counts those that the sinks never saw.
+	Closes int64 `json:"closes"`
+	// Sinks counts what Profiler.Sinks say that they left out (Dropper).
+	Sinks int64 `json:"sinks"`
+	// Operations counts those that are missing everywhere, because nothing told which connection they ran on.
 	Operations int64 `json:"operations"`
 }
 
 // EndpointReport is what the connections of one endpoint and role did.
 type EndpointReport struct {
 	Endpoint
+	// Role is the name of what the connections are for (Role.String).
 	Role string `json:"role"`
-	// Created counts the creates that ended well, Failed those that did not, Live those not closed yet.
+	// Created counts the creates that ended well, Failed those that did not, Live those not closed yet, Closed
+	// those that are.
 	Created int64 `json:"created"`
 	Failed  int64 `json:"failed"`
 	Live    int64 `json:"live"`
@@ -64,7 +74,8 @@ type EndpointReport struct {
 	// RTTs counts the creates that ended well and know their network's round trip (Create.TCP), RTT is the mean of these.
 	RTTs int64         `json:"rtts"`
 	RTT  time.Duration `json:"rtt_ns"`
-	TLS  TLSReport     `json:"tls"`
+	// TLS counts the handshakes of all creates, failed ones included.
+	TLS TLSReport `json:"tls"`
 	// NoDescriptor counts the connections that hide their file descriptor (Wire.NoDescriptor).
 	NoDescriptor int64 `json:"no_descriptor,omitempty"`
 	// AuthTurns and AuthWait are sums over all creates: request/response exchanges of the login, and the time spent waiting for them.
@@ -107,8 +118,10 @@ type EndpointReport struct {
 	rtt  time.Duration // sum
 }
 
-// MeasureReport summarises one distribution.
+// MeasureReport summarises one distribution. Count, Sum and Mean are exact, P50, P95 and P99 are within RelativeError; Min and Max are exact,
+// and after Sub those of all that was ever recorded.
 type MeasureReport struct {
+	// Measure and Outcome are the names of both.
 	Measure string        `json:"measure"`
 	Outcome string        `json:"outcome"`
 	Count   uint64        `json:"count"`
@@ -136,7 +149,7 @@ type PhaseShare struct {
 	byRTT time.Duration // Sum over these creates
 }
 
-// FailureCount is how many creates failed in one phase for reasons of one ErrorClass.
+// FailureCount is how many creates failed in one phase for reasons of one ErrorClass. Phase and Class are the names of both.
 type FailureCount struct {
 	Phase string `json:"phase"`
 	Class string `json:"class"`
@@ -145,21 +158,25 @@ type FailureCount struct {
 
 // TLSReport counts handshakes.
 type TLSReport struct {
+	// Handshakes counts those that were completed, Resumed those of them that resumed a session.
 	Handshakes int64 `json:"handshakes"`
 	Resumed    int64 `json:"resumed"`
 	// Refused counts those that offered a session that the server did not take.
 	Refused int64 `json:"refused"`
 	// TicketsAsked counts those in which the client asked for session tickets, without which there is nothing to resume.
 	TicketsAsked int64 `json:"tickets_asked"`
-	HelloRetry   int64 `json:"hello_retry"`
-	// Inside counts connections whose own dialer made the TLS, unseen.
-	Inside   int64            `json:"inside"`
+	// HelloRetry counts those with a HelloRetryRequest, which costs a round trip.
+	HelloRetry int64 `json:"hello_retry"`
+	// Inside counts connections whose own dialer made the TLS, unseen: they are in no other of these.
+	Inside int64 `json:"inside"`
+	// Versions are the handshakes by version, "TLS 1.3" and the like, "other" for what has no name.
 	Versions map[string]int64 `json:"versions,omitempty"`
 	// Kinds are the same handshakes by what they were like.
 	Kinds []HandshakeCount `json:"kinds,omitempty"`
 }
 
-// HandshakeCount counts the handshakes of one kind. Version is as in TLSReport.Versions.
+// HandshakeCount counts the handshakes of one kind: of one version (as in TLSReport.Versions), resumed or full, with a HelloRetryRequest or
+// without.
 type HandshakeCount struct {
 	Version    string `json:"version"`
 	Resumed    bool   `json:"resumed"`
@@ -167,23 +184,26 @@ type HandshakeCount struct {
 	Count      int64  `json:"count"`
 }
 
-// Failure describes a create that failed.
+// Failure describes a create that failed. Role, Phase and Outcome are the names of what the create has under these.
 type Failure struct {
 	Endpoint
-	Role    string    `json:"role"`
+	Role string `json:"role"`
+	// At is when it failed, Duration how long it had gone on by then.
 	At      time.Time `json:"at"`
 	Phase   string    `json:"phase"`
 	Outcome string    `json:"outcome"`
 	// Class is Create.Class.
 	Class    string        `json:"class"`
 	Duration time.Duration `json:"duration_ns"`
-	Error    string        `json:"error"`
+	// Error is the text of the driver's error. It comes from outside: WriteTo writes what would steer a terminal as escape sequences.
+	Error string `json:"error"`
 	// Cause is what the wire saw first, where it says more than the driver's error.
 	Cause string `json:"cause,omitempty"`
 	// Protocol is Wire.Protocol where it is not the endpoint's, ServerError the code of an error that the server sent in the clear.
 	Protocol    string `json:"protocol,omitempty"`
 	ServerError string `json:"server_error,omitempty"`
-	Advice      string `json:"advice"`
+	// Advice is Create.Advice.
+	Advice string `json:"advice"`
 }
 
 // Why is Class, or Outcome where that says more.
@@ -194,7 +214,9 @@ func (f Failure) Why() string {
 	return f.Class
 }
 
-// Report takes a snapshot. It asks the watched pools for their counters, so it must not be called from inside a pool's callback.
+// Report takes a snapshot: an empty one of a nil Profiler. It asks the watched pools for their counters, and reports closes that were still to
+// be reported to the sinks, so it blocks as long as both do, and must not be called from inside a pool's callback, nor from a pool's stats
+// (WatchPool). Operations and creates go on meanwhile.
 func (p *Profiler) Report() Report {
 	r := Report{At: time.Now(), Endpoints: []EndpointReport{}}
 	if p == nil {

@@ -7,7 +7,8 @@ import (
 )
 
 // WriteTo prints the report for people: per endpoint the connections, where a create's time goes, the latencies, what pooling saves, and
-// what was found. Times are in milliseconds with three significant digits; quantiles are within RelativeError.
+// what was found. Times are in milliseconds with three significant digits; quantiles are within RelativeError. It returns how much it wrote,
+// and w's first error, after which it writes no more.
 func (r Report) WriteTo(w io.Writer) (int64, error) {
 	cw := &textWriter{w: w}
 	for i := range r.Endpoints {

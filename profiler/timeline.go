@@ -12,7 +12,7 @@ import (
 //	...
 //	tl.WriteTo(os.Stderr)
 //
-// A query appears once its rows are closed. It keeps at most MaxTimeline events and counts the rest.
+// A query appears once its rows are closed. It keeps at most MaxTimeline events and counts the rest. Its methods may be called concurrently.
 type Timeline struct {
 	mu      sync.Mutex
 	events  []Event // mu: creates, ended operations, and waits that ended without a connection

@@ -19,7 +19,8 @@ type bar struct {
 }
 
 // WriteTo prints one line per connection made, per phase of it, per known wait and per operation, in the order in which they began and
-// on one time scale: a wait is dotted, a connection and the time to a first response are full, what is part of the line above is grey.
+// on one time scale: a wait is dotted, a connection and the time to a first response are full, what is part of the line above is grey. It
+// returns how much it wrote, and w's first error.
 func (t *Timeline) WriteTo(w io.Writer) (int64, error) {
 	t.mu.Lock()
 	dropped := t.dropped

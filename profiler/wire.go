@@ -7,6 +7,7 @@ import (
 
 // Wire holds what the bytes of a create showed, other than TLS. What went encrypted is unknown: the zero value of its field.
 type Wire struct {
+	// Transport is what the connection is made of.
 	Transport Transport
 	// Protocol is what the first bytes of the other side looked like.
 	Protocol Protocol

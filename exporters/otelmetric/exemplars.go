@@ -17,7 +17,8 @@ import (
 // Exemplars is a profiler.Sink that keeps examples for connprof.query.duration and db.client.operation.duration: the trace and span that a
 // query ran under, if sampled. Of each endpoint, kind of query and outcome it keeps the latest of each doubling of the duration, 16 in all
 // from 4 µs up. Put it among
-// Profiler.Sinks and into Producer.Exemplars. The zero value is ready.
+// Profiler.Sinks and into Producer.Exemplars. The zero value is ready; its methods
+// may be called concurrently. It keeps examples of 300 endpoints.
 //
 // It declines all that is not under a sampled span, so that a query under a context that is not sampled costs one look into that; no
 // query allocates once its endpoint is known.
