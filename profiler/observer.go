@@ -29,6 +29,19 @@ func (p *Profiler) ObserveCreates(s Sink) (stop func()) {
 	})
 }
 
+// CreateObservers are the Sinks that ObserveCreates was called with and that were not stopped, in that order.
+func (p *Profiler) CreateObservers() (ss []Sink) {
+	if p == nil {
+		return nil
+	}
+	if os := p.creates.Load(); os != nil {
+		for _, o := range *os {
+			ss = append(ss, o.sink)
+		}
+	}
+	return ss
+}
+
 func (p *Profiler) changeObservers(change func([]*observer) []*observer) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -22,11 +22,17 @@ func TestObserversOfCreatesComeAndGo(t *testing.T) {
 	op(context.Background(), c, OpExec, 0, 0, nil)
 	c.Closed(CloseIdleTime, nil)
 	p.Flush()
+	if all := p.CreateObservers(); len(all) != 3 || all[0] != Sink(&a) || all[1] != Sink(&b) {
+		t.Errorf("observers %v", all)
+	}
 	stopA()
 	stopA()
 	create()
 	stopB()
 	panicking()
+	if all := p.CreateObservers(); len(all) != 0 || len((*Profiler)(nil).CreateObservers()) != 0 {
+		t.Errorf("observers %v that were stopped", all)
+	}
 	create()
 	if a.count(KindCreate) != 2 || len(a.kinds()) != 2 || b.count(KindCreate) != 2 || len(b.kinds()) != 2 || sink.count(KindCreate) != 5 {
 		t.Errorf("a saw %v, b %v, the sink %v", a.kinds(), b.kinds(), sink.kinds())

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"reflect"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -34,12 +35,13 @@ func Register(p *profiler.Profiler, mp metric.MeterProvider) (stop func() error,
 	if mp == nil {
 		mp = otel.GetMeterProvider()
 	}
-	forget, ok := remember(p, mp)
-	if !ok {
+	registering.Lock()
+	defer registering.Unlock()
+	if registeredLocked(p, mp) {
 		return func() error { return nil }, errors.New("otelmetric: Register: this Profiler is registered with this MeterProvider already")
 	}
 	m := mp.Meter(scopeName, metric.WithSchemaURL(schemaURL))
-	c := new(creates)
+	c := &creates{of: mp}
 	var errs []error
 	histogram := func(d description) metric.Float64Histogram {
 		h, err := m.Float64Histogram(d.name, metric.WithUnit(d.unit), metric.WithDescription(d.text),
@@ -83,32 +85,24 @@ func Register(p *profiler.Profiler, mp metric.MeterProvider) (stop func() error,
 	errs = append(errs, err)
 	stopCreates := p.ObserveCreates(c)
 	return sync.OnceValue(func() (err error) {
-		stopCreates()
 		c.stop()
 		if reg != nil {
 			err = reg.Unregister()
 		}
-		forget()
+		stopCreates() // last: until then p counts as registered
 		return err
 	}), errors.Join(errs...)
 }
 
-// registered are the registrations that are not stopped.
-var registered sync.Map // of registration
+// registering is held from the look for another registration until there is one.
+var registering sync.Mutex
 
-type registration struct {
-	p  *profiler.Profiler
-	mp metric.MeterProvider
-}
-
-// remember is not ok if p is registered with mp. What can't be compared is never taken for the same.
-func remember(p *profiler.Profiler, mp metric.MeterProvider) (forget func(), ok bool) {
-	if !reflect.ValueOf(mp).Comparable() {
-		return func() {}, true
-	}
-	r := registration{p, mp}
-	_, there := registered.LoadOrStore(r, struct{}{})
-	return func() { registered.Delete(r) }, !there
+// registeredLocked reports whether p is registered with mp. What can't be compared is never taken for the same.
+func registeredLocked(p *profiler.Profiler, mp metric.MeterProvider) bool {
+	return slices.ContainsFunc(p.CreateObservers(), func(s profiler.Sink) bool {
+		c, ok := s.(*creates)
+		return ok && reflect.ValueOf(c.of).Comparable() && reflect.ValueOf(mp).Comparable() && c.of == mp
+	})
 }
 
 // with is a collection of totals, whose points' times nobody looks at.
@@ -119,6 +113,7 @@ func (c *collection) with(r *profiler.Report) *collection {
 
 // creates is a Sink that records the durations of creates.
 type creates struct {
+	of            metric.MeterProvider
 	create, phase metric.Float64Histogram
 
 	recording sync.RWMutex // held for reading by those who record

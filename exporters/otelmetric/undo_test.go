@@ -4,9 +4,11 @@ import (
 	"context"
 	"os"
 	"os/exec"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
+	"weak"
 
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/metric"
@@ -300,4 +302,19 @@ func TestAProducerOfNoProfilerOrOneThatIsOff(t *testing.T) {
 			t.Errorf("%v: %d queries of a Profiler that is off", temporality, n)
 		}
 	}
+}
+
+func TestARegistrationThatIsNotUndoneKeepsNothingAlive(t *testing.T) {
+	of := func() weak.Pointer[profiler.Profiler] {
+		p := new(profiler.Profiler)
+		register(t, p, sdkmetric.NewMeterProvider(sdkmetric.WithReader(sdkmetric.NewManualReader())))
+		p.NewConn(shop, profiler.RolePool).Ready(noCaller)
+		return weak.Make(p)
+	}()
+	for range 20 {
+		if runtime.GC(); of.Value() == nil {
+			return
+		}
+	}
+	t.Error("the Profiler is still there")
 }
