@@ -19,9 +19,10 @@ import (
 // A host is a program that recovers from its driver's panics and goes on. It notes how each of its calls ended: with which error, with a
 // panic of which value, or not at all.
 type host struct {
-	f     *fake
-	db    *sql.DB
-	ended []string
+	f       *fake
+	db      *sql.DB
+	wrapped bool
+	ended   []string
 }
 
 // patience is how long a call may block before it counts as one that never ends; one that is slow, and doesn't block, has all the time.
@@ -91,6 +92,12 @@ type aUser struct {
 
 var users = map[string]func(*host) (u aUser, ok bool){
 	"DB": func(h *host) (aUser, bool) { return aUser{user: h.db}, true },
+	"DB, in pool.Wrap": func(h *host) (aUser, bool) {
+		if h.wrapped {
+			return aUser{user: pool.Wrap(h.db)}, true
+		}
+		return aUser{user: h.db}, true
+	},
 	"Conn": func(h *host) (u aUser, ok bool) {
 		ok = h.do("Conn", func() error {
 			c, err := h.db.Conn(context.Background())
@@ -158,7 +165,7 @@ func (h *host) goOn(u aUser) {
 
 // recovers is the whole program: the first of the driver's calls that are noted like call panics.
 func recovers(f *fake, p *profiler.Profiler, as, call string) *host {
-	h := &host{f: f, db: pool.OpenDB(p, f)}
+	h := &host{f: f, db: pool.OpenDB(p, f), wrapped: p != nil}
 	if call != "connect" {
 		h.do("warm up", func() error { return h.db.PingContext(context.Background()) }) // so that there is an idle connection to reset
 	}
