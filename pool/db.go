@@ -24,7 +24,8 @@ type DB struct {
 	asker profiler.Asker
 }
 
-// Wrap wraps db, whose connections come from a Connector. It costs a reading of the clock and an allocation a call.
+// Wrap wraps db, whose connections come from a Connector. It costs a reading of the clock and an allocation a call. Wrap one DB once,
+// and share the result: it knows of its own callers only.
 func Wrap(db *sql.DB) *DB { return &DB{DB: db} }
 
 // Query is sql.DB.Query, stamped.

@@ -35,6 +35,7 @@ func (k Kind) String() string {
 
 // Event is one thing that happened, passed by value.
 type Event struct {
+	// Kind says what happened, and so which of the others are set.
 	Kind Kind
 	// Conn is the connection it happened on, never nil. Conn.Create tells how it was made. With KindWaitFailed there is none: Conn says
 	// where the caller wanted to go (Endpoint), has the ID 0 and no Create.

@@ -307,6 +307,7 @@ func (r Report) Endpoint(address string, role Role) *EndpointReport {
 }
 
 // Distribution is the distribution of one measure and outcome, nil if it never happened. It is nil in a Report that was read from JSON.
+// It is the report's own: merge it into another, not another into it.
 func (e *EndpointReport) Distribution(m Measure, o Outcome) *Distribution {
 	if e == nil || e.dist[m] == nil {
 		return nil

@@ -52,6 +52,7 @@ func Instrument(p *profiler.Profiler, o *options.ClientOptions) *options.ClientO
 // Connect is mongo.Connect with the options of uri and then opts, the last one winning, instrumented by p. For a mongodb+srv uri it also
 // reports what the driver's look-ups of SRV and TXT records took, which happen in here and in no dial: as a create without a total, role
 // other, kind "client", whose resolve phase is all of ApplyURI and Connect, an upper bound. (Instrument comes too late to see them.)
+// Errors are the driver's own. A nil p profiles nothing.
 func Connect(ctx context.Context, p *profiler.Profiler, uri string, opts ...*options.ClientOptions) (*mongo.Client, error) {
 	var lookup *profiler.Conn
 	if host, ok := pool.SRVHost(uri); ok {

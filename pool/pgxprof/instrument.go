@@ -33,7 +33,7 @@ func Instrument(p *profiler.Profiler, cfg *pgxpool.Config) *pgxpool.Config {
 	return cfg
 }
 
-// InstrumentConn is Instrument for connections that are made one by one, or by database/sql.
+// InstrumentConn is Instrument for connections that are made one by one, or by database/sql. A nil p or cfg gives cfg as it is.
 func InstrumentConn(p *profiler.Profiler, cfg *pgx.ConnConfig) *pgx.ConnConfig {
 	if p == nil || cfg == nil {
 		return cfg
