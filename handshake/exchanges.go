@@ -4,6 +4,7 @@ import (
 	"net"
 	"sync/atomic"
 
+	"github.com/connprof/connprof/internal/goid"
 	"github.com/connprof/connprof/profiler"
 )
 
@@ -25,6 +26,8 @@ type Exchanges struct {
 	from           [2]uint64     // what they were at Begin
 	state          atomic.Uint64 // flags, and the number of answered exchanges above them
 	answered       atomic.Int64  // Instant of the read that answered the last one
+	follows        bool          // who writes is asked for
+	writer         atomic.Uint64 // the goroutine that wrote last
 }
 
 // passing counts the bytes that passed, and, above them, the calls that run.
@@ -180,7 +183,20 @@ func (x *Exchanges) brought() {
 	}
 }
 
+// FollowWriter asks for Writer, from the next Begin on, and must come before it. Each write of an operation then takes some microseconds longer.
+func (x *Exchanges) FollowWriter() { x.follows = true }
+
+// Writer is the number of the goroutine that wrote last while an operation ran, as a traceback shows it: 0 if none did since FollowWriter, or if
+// it was forgotten. It may be called from any goroutine, as Forget may.
+func (x *Exchanges) Writer() uint64 { return x.writer.Load() }
+
+// Forget makes Writer 0 if it is the goroutine g.
+func (x *Exchanges) Forget(g uint64) { x.writer.CompareAndSwap(g, 0) }
+
 func (x *Exchanges) write(b []byte) (int, error) {
+	if x.follows {
+		x.writer.Store(goid.Get()) // before there can be an answer
+	}
 	x.sent.began()
 	if len(b) > 0 && x.state.Load()&exchangeOpen == 0 && x.state.Or(exchangeOpen)&exchangeEarly != 0 {
 		x.state.Or(exchangesMixed)

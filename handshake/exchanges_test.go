@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/connprof/connprof/internal/goid"
 	"github.com/connprof/connprof/profiler"
 )
 
@@ -75,6 +76,54 @@ func TestExchangesAreWritesAndTheReadsThatAnswerThem(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+func TestWhoWroteLastIsKnownOnRequest(t *testing.T) {
+	nc, far := handedOver(t)
+	got := make(chan struct{})
+	go func() {
+		for b := make([]byte, 1); ; got <- struct{}{} {
+			if _, err := far.Read(b); err != nil {
+				return
+			}
+		}
+	}()
+	write := func() (by uint64) {
+		done := make(chan struct{})
+		go func() {
+			by = goid.Get()
+			nc.Write([]byte("q"))
+			close(done)
+		}()
+		<-got
+		<-done
+		return by
+	}
+	x := ExchangesOf(nc)
+	x.Begin()
+	if write(); x.Writer() != 0 {
+		t.Error("told unasked")
+	}
+	x.End()
+	x.FollowWriter()
+	if write(); x.Writer() != 0 {
+		t.Error("told of a write before Begin")
+	}
+	x.Begin()
+	a := write()
+	if x.Writer() != a {
+		t.Errorf("%d, want %d", x.Writer(), a)
+	}
+	b := write()
+	if x.Forget(a); x.Writer() != b {
+		t.Errorf("%d, want %d: it was not that goroutine that was to be forgotten", x.Writer(), b)
+	}
+	if x.Forget(b); x.Writer() != 0 {
+		t.Error("not forgotten")
+	}
+	if a == b || a == 0 {
+		t.Fatal("the test's own numbers")
 	}
 }
 

@@ -26,7 +26,8 @@ import (
 //
 // How a command is tied to its connection. Commands and pool events name connections differently. ConnectionCheckedOut and the end of
 // the command run on the caller's goroutine: its number joins the two names at a connection's first command. From then on the name is
-// enough, and no command pays for more than a look-up.
+// enough, and no command pays for more than a look-up. Where several connections have the pool events' name (clients made from one set of
+// options), the wire tells which of them that goroutine wrote to.
 //
 // A Profiler that is off, when a connection is created, keeps it unwatched for good.
 type CMAP struct {
@@ -57,6 +58,7 @@ type CMAP struct {
 	size    int                 // mu: members in slots
 	opening map[uint64]*opening // mu: by goroutine, what it is making
 	joining map[uint64]*member  // mu: by goroutine, what it has checked out and whose name is to be learned
+	doubts  map[uint64]slot     // mu: by goroutine, where the one is that it has checked out
 
 	sites map[string]*site // mu: by address
 	held  []*heldOp        // mu: attempts that failed and that the driver repeats
@@ -67,7 +69,7 @@ type CMAP struct {
 	onePending atomic.Pointer[pending]
 	pendings   atomic.Int32
 
-	waiting   atomic.Int32 // len(joining)
+	waiting   atomic.Int32 // len(joining) and len(doubts)
 	holding   atomic.Int32 // len(held)
 	awaited   atomic.Int64
 	draining  atomic.Int64

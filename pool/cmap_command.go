@@ -111,7 +111,12 @@ func (m *CMAP) join(k *member) {
 	if other := m.joining[g]; other != nil {
 		m.unjoinLocked(other)
 	}
-	if k.gone || k.unlisted || k.lost {
+	if k.lost { // it is k, or one that was taken for closed
+		m.doubtLocked(g, k.slot)
+		return
+	}
+	m.assuredLocked(g)
+	if k.gone || k.unlisted {
 		return
 	}
 	if m.joining == nil {
@@ -119,7 +124,7 @@ func (m *CMAP) join(k *member) {
 	}
 	m.joining[g] = k
 	k.user = g
-	m.waiting.Store(int32(len(m.joining)))
+	m.waiting.Store(int32(len(m.joining) + len(m.doubts)))
 }
 
 // unjoin forgets what this goroutine had checked out: it now has another connection, of which no name can be learned.
@@ -133,6 +138,7 @@ func (m *CMAP) unjoin() {
 	if k := m.joining[g]; k != nil {
 		m.unjoinLocked(k)
 	}
+	m.assuredLocked(g)
 }
 
 // joined is the connection that this goroutine has checked out, which the driver turns out to name so.
@@ -144,10 +150,14 @@ func (m *CMAP) joined(driver string) *member {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	k := m.joining[g]
+	if k == nil {
+		k = m.settledLocked(g)
+	}
 	if k == nil || !names(driver, k.slot.address) {
 		return nil
 	}
 	m.unjoinLocked(k)
+	k.unfollowLocked()
 	k.driver = driver
 	k.known.Store(true)
 	m.named.Store(driver, k)

@@ -19,18 +19,19 @@ type slot struct {
 // inner client of client-side encryption, or two clients made from one set of options. Members of one slot form a list, the newest
 // first. An event then belongs to the one whose state it fits (only an idle one can be checked out). If it fits several it is not
 // guessed: none of them learns of it, and they are vague from then on: their use and idle times and waits are no longer recorded. Their
-// commands still are, where the driver's name for them is known already or can be learned.
+// commands still are, where the driver's name for them is known already or can be learned (cmap_doubt.go).
 type member struct {
 	conn *profiler.Conn
 	slot slot
 
-	older    *member // CMAP.mu
-	creator  uint64  // CMAP.mu: the goroutine that makes it, 0 once that is over
-	user     uint64  // CMAP.mu: the goroutine in CMAP.joining, 0 if none
-	driver   string  // CMAP.mu: the driver's name for it, "" until known
-	gone     bool    // CMAP.mu: no longer in its slot
-	unlisted bool    // CMAP.mu: beyond the bound, never was in its slot
-	lost     bool    // CMAP.mu: one of its slot was closed, perhaps this one
+	older    *member  // CMAP.mu
+	creator  uint64   // CMAP.mu: the goroutine that makes it, 0 once that is over
+	user     uint64   // CMAP.mu: the goroutine in CMAP.joining, 0 if none
+	driver   string   // CMAP.mu: the driver's name for it, "" until known
+	gone     bool     // CMAP.mu: no longer in its slot
+	wire     follower // CMAP.mu: until driver is known, where others may be in its slot
+	unlisted bool     // CMAP.mu: beyond the bound, never was in its slot
+	lost     bool     // CMAP.mu: one of its slot was closed, perhaps this one
 
 	known  atomic.Bool // driver is set
 	shared atomic.Bool // others are in its slot
@@ -76,6 +77,7 @@ func (m *CMAP) removeLocked(k *member) {
 		m.named.Delete(k.driver)
 	}
 	m.recent.forget(k)
+	k.unfollowLocked()
 	k.notDraining(m)
 	if k.gone || k.unlisted {
 		return
@@ -110,7 +112,7 @@ func (m *CMAP) unjoinLocked(k *member) {
 	}
 	delete(m.joining, k.user)
 	k.user = 0
-	m.waiting.Store(int32(len(m.joining)))
+	m.waiting.Store(int32(len(m.joining) + len(m.doubts)))
 }
 
 // find is the one member of the event's slot that fits, nil if there is none or if nothing tells which.

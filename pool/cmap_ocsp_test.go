@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -36,8 +37,9 @@ func TestMongoRevocationCheckIsVerify(t *testing.T) {
 				s := mongotest.Start(t, mongotest.Options{TLS: &tls.Config{Certificates: []tls.Certificate{cert}}})
 				p := &profiler.Profiler{}
 				c := d.connect(t, p, s.URI(""), user{tls: &tls.Config{RootCAs: ca.Pool()}, noOCSP: off, http: client})
-				if err := c.find(testContext(t), 1); err != nil {
-					t.Fatal(err)
+				for range 3 {
+					worksAgain(t, c)
+					s.KillPool()
 				}
 				c.close()
 				r := gone(t, p)
@@ -50,6 +52,19 @@ func TestMongoRevocationCheckIsVerify(t *testing.T) {
 					}
 					if (verify.Min >= delay) == off || handshake.Max >= delay {
 						t.Errorf("%s: verify %v, tls %v; the responder takes %v", e.Role, verify.Min, handshake.Max, delay)
+					}
+				}
+				e := r.Endpoint(s.Addr(), profiler.RolePool)
+				i := slices.IndexFunc(r.Findings, func(f profiler.Finding) bool { return f.ID == "verify_slow" })
+				if (i >= 0) == off {
+					t.Errorf("findings %+v after %d creates", r.Findings, e.Created)
+				} else if i >= 0 {
+					f := r.Findings[i]
+					verify := e.Measure(profiler.Measure(profiler.Verify), profiler.OK)
+					median, _, _ := strings.Cut(f.Evidence, " at the median of ")
+					if told, err := time.ParseDuration(median); err != nil || told < delay || told > verify.Max+5*time.Millisecond || f.Subject != s.Addr() ||
+						!strings.Contains(f.Advice, "tlsDisableOCSPEndpointCheck") {
+						t.Errorf("%+v, median %v", f, verify.P50)
 					}
 				}
 				if want := int32(2); (asked.Load() >= want) == off {

@@ -98,17 +98,20 @@ func (m *CMAP) ready(e *PoolEvent) {
 		k = m.makingLocked(g, s)
 	}
 	interrupted := k != nil && k.closed.Load()
+	var wire follower
 	switch {
 	case k == nil:
 	case interrupted:
 		m.removeLocked(k)
 	default:
 		m.madeLocked(k)
+		wire = m.followedLocked(k)
 		k.ready.Store(true)
 	}
 	m.mu.Unlock()
 	if k != nil && !interrupted {
 		k.conn.Ready(noCaller)
+		m.follow(k, wire)
 		k.site.made(true)
 	}
 }
@@ -116,7 +119,7 @@ func (m *CMAP) ready(e *PoolEvent) {
 func (m *CMAP) checkedOut(e *PoolEvent) {
 	k := m.find(e, isIdle)
 	if k == nil {
-		m.unjoin()
+		m.doubt(e)
 		return
 	}
 	k.out.Store(true)
@@ -159,6 +162,7 @@ func (m *CMAP) checkOutFailed(e *PoolEvent) {
 func (m *CMAP) checkedIn(e *PoolEvent) {
 	k := m.find(e, isOut)
 	if k == nil {
+		m.unjoin()
 		return
 	}
 	if !k.vague.Load() && m.Profiler.Enabled() {
