@@ -58,7 +58,7 @@ type CMAP struct {
 	size    int                 // mu: members in slots
 	opening map[uint64]*opening // mu: by goroutine, what it is making
 	joining map[uint64]*member  // mu: by goroutine, what it has checked out and whose name is to be learned
-	doubts  map[uint64]slot     // mu: by goroutine, where the one is that it has checked out
+	doubts  map[uint64]doubt    // mu: by goroutine, where the one is that it has checked out
 
 	sites map[string]*site // mu: by address
 	held  []*heldOp        // mu: attempts that failed and that the driver repeats

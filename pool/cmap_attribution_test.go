@@ -38,7 +38,8 @@ func TestAttribution(t *testing.T) {
 // The events of clients made from one set of options name their connections alike. Whose a command is, the wire tells.
 func TestMongoClientsOfOneSetOfOptions(t *testing.T) {
 	drivers(t, func(t *testing.T, d driver) {
-		for _, secure := range []bool{false, true} {
+		for _, how := range []struct{ secure, statements bool }{{}, {secure: true}, {statements: true}} {
+			secure := how.secure
 			ca := certtest.NewCA(certtest.ECDSA)
 			opts := mongotest.Options{Users: map[string]string{"u": "p"}}
 			u := user{}
@@ -49,7 +50,7 @@ func TestMongoClientsOfOneSetOfOptions(t *testing.T) {
 			s := mongotest.Start(t, opts)
 			o := newOracle()
 			u.dial, u.command = o.dial, o.command
-			p := &profiler.Profiler{Sinks: []profiler.Sink{o}}
+			p := &profiler.Profiler{Statements: how.statements, Sinks: []profiler.Sink{o}}
 			clients := []client{d.connect(t, p, s.UserURI("u", "p", "maxConnecting=10"), u)}
 			for len(clients) < 5 {
 				clients = append(clients, clients[0].again(t))
@@ -72,7 +73,7 @@ func TestMongoClientsOfOneSetOfOptions(t *testing.T) {
 			}
 			r := o.compare(t, s.Conns())
 			if r.wrong != 0 || r.missing != 0 || r.commands != 600 || p.Report().Dropped.Operations != 0 {
-				t.Errorf("TLS %v: %v, %d dropped", secure, r, p.Report().Dropped.Operations)
+				t.Errorf("%+v: %v, %d dropped", how, r, p.Report().Dropped.Operations)
 			}
 		}
 	})

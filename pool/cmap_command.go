@@ -32,6 +32,7 @@ func (m *CMAP) Command(ctx context.Context, e *CommandEvent) {
 	if k == nil {
 		m.unjoined.Add(1)
 		m.Profiler.OperationUntied()
+		m.untied(ctx, e)
 		return
 	}
 	op := &k.op // its fields are the driver's names, of which there are few: nothing large is kept
@@ -150,11 +151,15 @@ func (m *CMAP) joined(driver string) *member {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	k := m.joining[g]
-	if k == nil {
-		k = m.settledLocked(g)
-	}
-	if k == nil || !names(driver, k.slot.address) {
+	if k != nil && !names(driver, k.slot.address) {
 		return nil
+	}
+	if k == nil {
+		var s started
+		if k, s = m.settledLocked(g, driver); k == nil {
+			return nil
+		}
+		k.text = s
 	}
 	m.unjoinLocked(k)
 	k.unfollowLocked()

@@ -9,6 +9,12 @@ import (
 // given. The driver's name, which the end of a command tells, is one connection's for ever, and is still learned: a command is written by
 // the goroutine that checked the connection out, and the wire of such connections says which goroutine wrote last.
 
+// doubt is what a goroutine has checked out.
+type doubt struct {
+	slot slot
+	text started // the command that it began since
+}
+
 // follower is the Meter of a wire that tells.
 type follower interface {
 	profiler.Meter
@@ -76,26 +82,46 @@ func (m *CMAP) doubtLocked(g uint64, s slot) {
 		delete(m.doubts, g)
 	} else {
 		if m.doubts == nil || len(m.doubts) >= maxOpening { // goroutines that ended without another use
-			m.doubts = make(map[uint64]slot)
+			m.doubts = make(map[uint64]doubt)
 		}
-		m.doubts[g] = s
+		m.doubts[g] = doubt{slot: s}
 	}
 	m.waiting.Store(int32(len(m.joining) + len(m.doubts)))
 }
 
-// settledLocked is the connection that goroutine g was in doubt about and has written to, nil if none is known to be it.
-func (m *CMAP) settledLocked(g uint64) *member {
-	s, ok := m.doubts[g]
+// begins keeps the start of a command that this goroutine has not written yet, and says whether it is in doubt where it will.
+func (m *CMAP) begins(e *StartedEvent) bool {
+	if m.waiting.Load() == 0 {
+		return false
+	}
+	g := goid.Get()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	d, ok := m.doubts[g]
+	if ok && names(e.ConnectionID, d.slot.address) {
+		d.text = startOf(e)
+		m.doubts[g] = d
+	}
+	return ok
+}
+
+// settledLocked is the connection that goroutine g was in doubt about and has written to, and the command that began on it; nil if none is
+// known to be it.
+func (m *CMAP) settledLocked(g uint64, driver string) (*member, started) {
+	d, ok := m.doubts[g]
 	if !ok {
-		return nil
+		return nil, started{}
 	}
 	m.assuredLocked(g)
-	for o := m.newestLocked(s); o != nil; o = o.older {
+	if !names(driver, d.slot.address) {
+		return nil, started{}
+	}
+	for o := m.newestLocked(d.slot); o != nil; o = o.older {
 		if o.wire != nil && o.wire.Writer() == g {
-			return o
+			return o, d.text
 		}
 	}
-	return nil
+	return nil, started{}
 }
 
 // assuredLocked ends goroutine g's doubt.

@@ -163,6 +163,7 @@ func (m *CMAP) checkedIn(e *PoolEvent) {
 	k := m.find(e, isOut)
 	if k == nil {
 		m.unjoin()
+		m.notRepeated(true)
 		return
 	}
 	if !k.vague.Load() && m.Profiler.Enabled() {

@@ -139,12 +139,24 @@ func (m *CMAP) hold(ctx context.Context, e *CommandEvent, s *started, op *profil
 func (m *CMAP) repeated(ctx context.Context, e *CommandEvent, s *started) (found *heldOp) {
 	g := goid.Get()
 	now := profiler.Now()
+	var untold heldOp
 	m.giveUp(func(h *heldOp) bool {
 		if h.g != g {
 			return m.expired(h, now)
 		}
-		return !h.begun || h.name != e.Name || !same(h.ctx, ctx) || h.number != s.number
+		if !h.begun || h.name != e.Name || !same(h.ctx, ctx) {
+			return true
+		}
+		if !s.known && h.number.txn != 0 { // whether it has that number was not told
+			h.op.AttemptsUnknown()
+			untold.maybe, found = true, &untold
+			return true
+		}
+		return h.number != s.number
 	})
+	if found != nil {
+		return found
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for i, h := range m.held {
@@ -155,6 +167,23 @@ func (m *CMAP) repeated(ctx context.Context, e *CommandEvent, s *started) (found
 		}
 	}
 	return nil
+}
+
+// untied ends what this goroutine holds, now that it ran a command on a connection that is not known: that was perhaps the repetition.
+func (m *CMAP) untied(ctx context.Context, e *CommandEvent) {
+	if m.holding.Load() == 0 {
+		return
+	}
+	g := goid.Get()
+	m.giveUp(func(h *heldOp) bool {
+		if h.g != g {
+			return false
+		}
+		if h.begun && h.name == e.Name && same(h.ctx, ctx) {
+			h.op.AttemptsUnknown()
+		}
+		return true
+	})
 }
 
 // asking notes that this goroutine asks a pool: for what it holds, if the driver was still looking for a server.

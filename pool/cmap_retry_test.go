@@ -3,6 +3,7 @@ package pool
 import (
 	"context"
 	"io"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -25,17 +26,23 @@ func TestCMAPHoldsAttempts(t *testing.T) {
 		want []int // attempts of what was reported
 		held int
 	}{
-		"nothing yet":                      {func(*script) {}, nil, 1},
-		"repeated":                         {again, []int{2}, 0},
-		"repeated after a long search":     {func(s *script) { time.Sleep(patience - time.Second); again(s) }, []int{2}, 0},
-		"no server was found":              {func(s *script) { time.Sleep(patience + time.Second); again(s) }, []int{1, 1}, 0},
-		"no connection was got":            {func(s *script) { s.pool(checkOutStarted, 0); s.pool(checkOutFailed, 0) }, []int{1}, 0},
-		"given back unused":                {func(s *script) { ask(s); s.in(1) }, []int{1}, 0},
-		"another name":                     {func(s *script) { ask(s); s.command("count", here+"[-1]", 0) }, []int{1, 1}, 0},
-		"another context":                  {func(s *script) { ask(s); find(s, context.Background(), nil) }, []int{1, 1}, 0},
-		"another goroutine":                {func(s *script) { elsewhere(func() { again(s) }) }, []int{1}, 1},
-		"another goroutine, and then late": {func(s *script) { time.Sleep(patience + time.Second); elsewhere(func() { again(s) }) }, []int{1, 1}, 0},
-		"its pool is closed":               {func(s *script) { s.pool(poolCreated, 0); s.pool(poolClosed, 0) }, []int{1}, 0},
+		"nothing yet":                  {func(*script) {}, nil, 1},
+		"repeated":                     {again, []int{2}, 0},
+		"repeated after a long search": {func(s *script) { time.Sleep(patience - time.Second); again(s) }, []int{2}, 0},
+		"no server was found":          {func(s *script) { time.Sleep(patience + time.Second); again(s) }, []int{1, 1}, 0},
+		"no connection was got":        {func(s *script) { s.pool(checkOutStarted, 0); s.pool(checkOutFailed, 0) }, []int{1}, 0},
+		"given back unused":            {func(s *script) { ask(s); s.in(1) }, []int{1}, 0},
+		"another name":                 {func(s *script) { ask(s); s.command("count", here+"[-1]", 0) }, []int{1, 1}, 0},
+		"another context":              {func(s *script) { ask(s); find(s, context.Background(), nil) }, []int{1, 1}, 0},
+		"repeated on who knows which": {func(s *script) {
+			ask(s)
+			s.m.Command(ctx, &CommandEvent{ConnectionID: here + "[-9]", Name: "find"})
+			again(s) // the caller's next
+		}, []int{0, 1}, 0},
+		"given back unused, who knows which": {func(s *script) { s.pool(checkOutStarted, 0); s.out(9, 0); s.in(9) }, []int{1}, 0},
+		"another goroutine":                  {func(s *script) { elsewhere(func() { again(s) }) }, []int{1}, 1},
+		"another goroutine, and then late":   {func(s *script) { time.Sleep(patience + time.Second); elsewhere(func() { again(s) }) }, []int{1, 1}, 0},
+		"its pool is closed":                 {func(s *script) { s.pool(poolCreated, 0); s.pool(poolClosed, 0) }, []int{1}, 0},
 		"the repetition takes long": {func(s *script) {
 			ask(s)
 			time.Sleep(10 * patience)
@@ -127,10 +134,11 @@ func TestCMAPTellsWritesApartByTheirNumber(t *testing.T) {
 		return []byte(string(byte(len(d)+5)) + "\x00\x00\x00" + d + "\x00")
 	}
 	for name, tt := range map[string]struct {
-		first, second []byte
+		first, second []byte // nil where the start was not told
 		want          []int
 	}{
 		"one number":       {start(1, false), start(1, false), []int{2}},
+		"one is not told":  {start(1, false), nil, []int{0, 0}},
 		"another":          {start(1, false), start(2, false), []int{1, 1}},
 		"in a transaction": {start(1, true), start(1, true), []int{1, 1}},
 	} {
@@ -145,7 +153,9 @@ func TestCMAPTellsWritesApartByTheirNumber(t *testing.T) {
 				if i == 0 {
 					e.Err, e.RetryableWrite = io.EOF, true
 				}
-				s.m.Started(context.Background(), StartedEvent{ConnectionID: e.ConnectionID, RequestID: e.RequestID, Name: "insert", Command: b})
+				if b != nil {
+					s.m.Started(context.Background(), StartedEvent{ConnectionID: e.ConnectionID, RequestID: e.RequestID, Name: "insert", Command: b})
+				}
 				s.m.Command(context.Background(), &e)
 				s.in(1)
 			}
@@ -153,7 +163,7 @@ func TestCMAPTellsWritesApartByTheirNumber(t *testing.T) {
 			for _, e := range s.operations() {
 				got = append(got, e.Op.Attempts)
 			}
-			if len(got) != len(tt.want) || got[0] != tt.want[0] {
+			if !slices.Equal(got, tt.want) {
 				t.Errorf("attempts %v, want %v", got, tt.want)
 			}
 		})

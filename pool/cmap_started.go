@@ -34,6 +34,8 @@ func (m *CMAP) Started(_ context.Context, e StartedEvent) {
 	if k == nil {
 		if v, ok := m.named.Load(e.ConnectionID); ok {
 			k = v.(*member)
+		} else if m.begins(&e) {
+			return
 		} else if k = m.joined(e.ConnectionID); k == nil {
 			return
 		}
