@@ -17,7 +17,7 @@ import (
 // and without creates that a caller made itself), and so in reports; dead connections are counted, with the time they had been idle, but
 // nothing says which operation met them, and callers who give up waiting leave no trace.
 //
-// How many callers wait is known (profiler.EndpointReport.Waiting), and a caller who gives up before it has a connection is counted as a wait
+// How many callers wait is known where metrics are collected (profiler.EndpointReport.Waiting), and a caller who gives up before it has a connection is counted as a wait
 // that failed, and reported (profiler.KindWaitFailed): both once some call through the DB has met a connection, which tells whose they are.
 type DB struct {
 	*sql.DB

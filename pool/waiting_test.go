@@ -15,6 +15,7 @@ import (
 func TestHowManyCallersWaitIsKnown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := new(profiler.Profiler)
+		p.CollectOperations()
 		var refuse error
 		drop := false
 		dead := false
@@ -39,11 +40,14 @@ func TestHowManyCallersWaitIsKnown(t *testing.T) {
 				t.Errorf("%s: %d wait, %d at most (known: %t), want %d and %d", when, e.Waiting, e.WaitingMost, e.WaitingKnown, now, most)
 			}
 		}
-		held, err := db.Conn(t.Context()) // tells whose callers they are
+		if _, err := db.ExecContext(t.Context(), "x"); err != nil { // tells whose callers they are
+			t.Fatal(err)
+		}
+		held, err := db.Conn(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		want("one has a connection", 0, 0)
+		want("one has a connection", 0, 1)
 		var give []context.CancelFunc
 		got := make(chan error)
 		for range 3 {
@@ -120,14 +124,21 @@ func TestHowManyCallersWaitIsKnown(t *testing.T) {
 	})
 }
 
-// Of a *sql.DB nothing tells who waits, and nothing is told.
-func TestWhoWaitsForAPlainDBIsUnknown(t *testing.T) {
-	p := new(profiler.Profiler)
-	var db *sql.DB = openFake(t, p, &fake{has: everything})
-	if _, err := db.ExecContext(t.Context(), "x"); err != nil {
-		t.Fatal(err)
+// Of a *sql.DB nothing tells who waits, and where nobody asks it is not counted: nothing is told.
+func TestWhoWaitsIsUnknownUncounted(t *testing.T) {
+	counting, plain := new(profiler.Profiler), new(profiler.Profiler)
+	counting.CollectOperations()
+	var db *sql.DB = openFake(t, counting, &fake{has: everything})
+	wrapped := Wrap(openFake(t, plain, &fake{has: everything}))
+	for range 3 {
+		if _, err := db.ExecContext(t.Context(), "x"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := wrapped.ExecContext(t.Context(), "x"); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if pooled(p).WaitingKnown {
+	if pooled(counting).WaitingKnown || pooled(plain).WaitingKnown {
 		t.Error("it is said to be known")
 	}
 }

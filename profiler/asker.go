@@ -35,7 +35,7 @@ func (a *Asker) Ended(ctx context.Context, err error) {
 
 // meets notes that one of a's callers has met c. A nil Asker does not.
 func (a *Asker) meets(c *Conn) {
-	if a != nil && a.pool.Load() == nil && a.pool.CompareAndSwap(nil, &asked{c.p, *c.endpoint, c.s.now}) {
-		c.s.now.asked.Store(true)
+	if a != nil && a.pool.Load() == nil {
+		a.pool.CompareAndSwap(nil, &asked{c.p, *c.endpoint, c.s.now})
 	}
 }

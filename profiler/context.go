@@ -8,7 +8,7 @@ import (
 
 // A mark is all that connprof keeps in a caller's context: one key, one look-up on the hot path.
 type mark struct {
-	asked     atomic.Int64 // an Instant, taken by whoever comes first
+	asked     int64        // atomically, but by who makes the mark: an Instant, taken by whoever comes first
 	staleIdle atomic.Int64 // the longest idle time of the dead connections that the call has met
 	dead      atomic.Int32 // how many these are
 	counted   bool         // among those who wait at the asker's pool, until it is taken; set before anybody else sees the mark
@@ -74,9 +74,12 @@ func Asked(ctx context.Context) context.Context { return askedBy(nil, ctx) }
 func askedBy(a *Asker, ctx context.Context) context.Context {
 	m := &marked{Context: ctx}
 	if m.asker = a; a != nil {
-		if to := a.pool.Load(); to != nil {
+		if to := a.pool.Load(); to != nil && to.p.whole.Load() {
 			m.counted = true
 			to.now.waiting.begin()
+			if !to.now.asked.Load() {
+				to.now.asked.Store(true)
+			}
 		}
 	}
 	if sinks.Load() {
@@ -84,7 +87,7 @@ func askedBy(a *Asker, ctx context.Context) context.Context {
 			m.sink = outer.sink
 		}
 	}
-	m.asked.Store(int64(Now()))
+	m.asked = int64(Now())
 	if !marks.Load() {
 		marks.Store(true)
 	}
@@ -93,10 +96,10 @@ func askedBy(a *Asker, ctx context.Context) context.Context {
 
 // take returns when the caller asked, once; the zero Instant if it is not known or was taken already.
 func (m *mark) take() Instant {
-	if m == nil || m.asked.Load() == 0 { // a context that many share: no write to what they share
+	if m == nil || atomic.LoadInt64(&m.asked) == 0 { // a context that many share: no write to what they share
 		return 0
 	}
-	asked := Instant(m.asked.Swap(0))
+	asked := Instant(atomic.SwapInt64(&m.asked, 0))
 	if asked.Known() && m.counted {
 		m.asker.pool.Load().now.waiting.end()
 	}
@@ -105,7 +108,7 @@ func (m *mark) take() Instant {
 
 // giveBack undoes a take, unless another call has marked the context anew.
 func (m *mark) giveBack(asked Instant) {
-	if m != nil && m.asked.CompareAndSwap(0, int64(asked)) && m.counted {
+	if m != nil && atomic.CompareAndSwapInt64(&m.asked, 0, int64(asked)) && m.counted {
 		m.asker.pool.Load().now.waiting.begin()
 	}
 }

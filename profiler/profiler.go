@@ -62,7 +62,7 @@ func (p *Profiler) Enable() {
 	}
 }
 
-// CollectOperations asks for MeasureOperation, from now on and for good. Each operation then pays for one more histogram record, some 15 ns.
+// CollectOperations asks for MeasureOperation, and for EndpointReport.Waiting, from now on and for good. Each operation then pays for one more histogram record, some 15 ns.
 func (p *Profiler) CollectOperations() {
 	if p != nil {
 		p.whole.Store(true)

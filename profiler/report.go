@@ -58,7 +58,7 @@ type EndpointReport struct {
 	Making     int64 `json:"making"`
 	MakingMost int64 `json:"making_most"`
 	// Waiting counts the callers who wait for a connection at the moment, WaitingMost is the most that ever did at once. Valid if WaitingKnown:
-	// they are known of calls through an Asker (pool.Wrap), once one of these has met a connection.
+	// they are counted of calls through an Asker (pool.Wrap), once one of these has met a connection, if Profiler.CollectOperations was called.
 	Waiting      int64 `json:"waiting,omitempty"`
 	WaitingMost  int64 `json:"waiting_most,omitempty"`
 	WaitingKnown bool  `json:"waiting_known,omitempty"`

@@ -32,7 +32,7 @@ type target struct {
 type now struct {
 	making  gauge       // creates
 	waiting gauge       // callers who have no connection yet, as far as Askers tell
-	asked   atomic.Bool // an Asker tells
+	asked   atomic.Bool // some of them were counted
 }
 
 // gauge counts what goes on now, and keeps the most there ever was at once.
