@@ -2,6 +2,7 @@ package pool_test
 
 import (
 	"crypto/tls"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	"github.com/connprof/connprof/internal/certtest"
 	"github.com/connprof/connprof/internal/mongotest"
 	"github.com/connprof/connprof/profiler"
+	"golang.org/x/crypto/ocsp"
 )
 
 // The drivers ask the certificate's OCSP responder after the handshake, on each connection, and keep nothing of a failure. That is time of
@@ -69,6 +71,64 @@ func TestMongoRevocationCheckIsVerify(t *testing.T) {
 				}
 				if want := int32(2); (asked.Load() >= want) == off {
 					t.Errorf("the responder was asked %d times", asked.Load())
+				}
+			})
+		}
+	})
+}
+
+// A responder that works says of each connection's certificate that it is good: what is slow then is the responder, and only if it is.
+func TestMongoSlowRevocationResponderIsFound(t *testing.T) {
+	const delay = 150 * time.Millisecond
+	drivers(t, func(t *testing.T, d driver) {
+		for name, takes := range map[string]time.Duration{"slow": delay, "fast": 0} {
+			t.Run(name, func(t *testing.T) {
+				ca := certtest.NewCA(certtest.ECDSA)
+				var answer []byte
+				var asked atomic.Int32
+				responder := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					body, _ := io.ReadAll(r.Body)
+					if _, err := ocsp.ParseRequest(body); err != nil {
+						t.Errorf("asked for something else: %v", err)
+					}
+					asked.Add(1)
+					time.Sleep(takes)
+					_, _ = w.Write(answer)
+				}))
+				defer responder.Close()
+				client := responder.Client()
+				defer client.CloseIdleConnections()
+				cert := ca.Issue(certtest.Leaf{OCSPServer: responder.URL}).TLS
+				answer = ca.OCSPGood(cert.Leaf)
+				if _, err := ocsp.ParseResponseForCert(answer, cert.Leaf, ca.Cert); err != nil {
+					t.Fatal(err)
+				}
+				cert.Certificate = append(cert.Certificate, ca.Cert.Raw)
+				s := mongotest.Start(t, mongotest.Options{TLS: &tls.Config{Certificates: []tls.Certificate{cert}}})
+				p := &profiler.Profiler{}
+				c := d.connect(t, p, s.URI(""), user{tls: &tls.Config{RootCAs: ca.Pool()}, http: client})
+				for range 3 {
+					worksAgain(t, c)
+					s.KillPool()
+				}
+				c.close()
+				r := gone(t, p)
+				e := r.Endpoint(s.Addr(), profiler.RolePool)
+				if int64(asked.Load()) < e.Created || e.Created < 3 {
+					t.Errorf("the responder was asked %d times for %d connections", asked.Load(), e.Created)
+				}
+				i := slices.IndexFunc(r.Findings, func(f profiler.Finding) bool { return f.ID == "verify_slow" })
+				if (i >= 0) != (takes > 0) {
+					t.Fatalf("findings %+v, verify %+v", r.Findings, e.Measure(profiler.Measure(profiler.Verify), profiler.OK))
+				}
+				if i < 0 {
+					return
+				}
+				f := r.Findings[i]
+				median, _, _ := strings.Cut(f.Evidence, " at the median of ")
+				if told, err := time.ParseDuration(median); err != nil || told < delay || f.Subject != s.Addr() ||
+					!strings.Contains(f.Advice, "OCSP responder") || !strings.Contains(f.Advice, "staple") {
+					t.Errorf("%+v", f)
 				}
 			})
 		}

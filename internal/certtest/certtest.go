@@ -19,6 +19,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"golang.org/x/crypto/ocsp"
 )
 
 // Key is the kind of a private key. The zero value is ECDSA, which is made in microseconds; RSA takes tens of milliseconds.
@@ -56,6 +58,12 @@ func (ca *CA) Pool() *x509.CertPool {
 
 // WriteFile writes the authority's certificate to the file path, as PEM.
 func (ca *CA) WriteFile(path string) error { return os.WriteFile(path, ca.PEM, 0o644) }
+
+// OCSPGood is the answer of a responder (RFC 6960) that c, which ca has issued, is not revoked. It says that newer answers are always to be had,
+// so that nobody keeps it.
+func (ca *CA) OCSPGood(c *x509.Certificate) []byte {
+	return must(ocsp.CreateResponse(ca.Cert, ca.Cert, ocsp.Response{Status: ocsp.Good, SerialNumber: c.SerialNumber, ThisUpdate: ca.Cert.NotBefore}, ca.key))
+}
 
 // Leaf says what to issue. Its zero value is a server's certificate for this machine, valid now.
 type Leaf struct {
