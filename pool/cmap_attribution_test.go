@@ -152,7 +152,7 @@ func (c churn) run(t *testing.T, d driver) {
 	t.Log(r)
 	fmt.Printf("attribution driver=%s %s: %v\n", d.name, c.name, r)
 	// Connections of one set of options can be in doubt that were made before its second client was, and those beside one whose close was. They
-	// are few: without the wire's word two thirds were missing, with it 6 in 100 on a busy machine under the race detector.
+	// are few: without the wire's word two thirds were missing, with it up to 8 in 100 on a busy machine under the race detector.
 	if r.missing != 0 && !c.shared || r.missing*3 > r.commands {
 		t.Errorf("%d operations of %d are missing", r.missing, r.commands)
 	}
