@@ -125,7 +125,8 @@ func TestStressWithCancelsKillsAndResizes(t *testing.T) {
 		}
 	}
 	var seen counter
-	p := &profiler.Profiler{Sinks: []profiler.Sink{&seen}}
+	p := &profiler.Profiler{Sinks: []profiler.Sink{&seen}, Holders: true}
+	p.CollectOperations()
 	d := new(chaos)
 	plain := OpenDB(p, &Connector{Connector: d, Profiler: p, Endpoint: profiler.Endpoint{System: "other_sql", Address: "chaos"}})
 	plain.SetMaxOpenConns(8)
@@ -182,6 +183,18 @@ func TestStressWithCancelsKillsAndResizes(t *testing.T) {
 		time.Duration(seen.waited.Load()+lost.Load()), stats.WaitDuration)
 	if e.Created != d.made.Load() || e.Closed != e.Created || e.Live != 0 || len(p.Conns()) != 0 || e.HeldIdle != 0 {
 		t.Errorf("created %d of %d, closed %d, live %d, listed %d, held %d", e.Created, d.made.Load(), e.Closed, e.Live, len(p.Conns()), e.HeldIdle)
+	}
+	if e.Waiting != 0 || !e.WaitingKnown || e.WaitingMost > 64 {
+		t.Errorf("%d wait when all is over (known: %t), %d at most", e.Waiting, e.WaitingKnown, e.WaitingMost)
+	}
+	var whole uint64
+	for _, m := range e.Measures {
+		if m.Measure == profiler.MeasureOperation.String() {
+			whole += m.Count
+		}
+	}
+	if whole != first+reused {
+		t.Errorf("%d whole operations of %d", whole, first+reused)
 	}
 	if ops := seen.ops.Load(); int64(first+reused) != ops || seen.responses.Load() != ops || int64(first) != seen.first.Load() || first > uint64(e.Created) {
 		t.Errorf("%d + %d operations, sinks saw %d, %d of them first, %d responses", first, reused, ops, seen.first.Load(), seen.responses.Load())
